@@ -1,0 +1,211 @@
+"""All pipeline files of a folder: those that are valid, and every problem of those that are not."""
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from penstock.config.pipeline import Pipeline
+from penstock.config.step import StepConfig
+from penstock.core.errors import ConfigError
+
+Loc = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """One problem of one file.
+
+    Attributes:
+        path: the file.
+        line: 1 for the first.
+        where: the keys that lead to it, joined by dots.
+        problem: what is wrong, and the remedy.
+    """
+
+    path: Path
+    line: int
+    where: str
+    problem: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """``file:line  where  problem  remedy``."""
+        said = f"{self.path}:{self.line}  {self.where}  {self.problem}"
+        return f"{said}. {self.remedy}" if self.remedy else said
+
+
+class UnknownPipelineError(ConfigError):
+    """No valid pipeline has this name."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        self.name, self.known = name, known
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known) or 'none'}."
+        super().__init__(f"no pipeline is called {name}. {hint} See: penstock validate")
+
+
+class ConfigDriftError(ConfigError):
+    """The pipeline file changed between the scheduling of a job and its start."""
+
+    def __init__(self, pipeline: str, expected: str, found: str) -> None:
+        self.pipeline, self.expected, self.found = pipeline, expected, found
+        super().__init__(
+            f"{pipeline}: scheduled with file {expected}, started with {found}."
+            " Clear the task: the new run takes the new file."
+        )
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """What a folder of pipeline files says."""
+
+    pipelines: tuple[Pipeline, ...] = ()
+    errors: tuple[ConfigProblem, ...] = field(default=())
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read every ``*.yaml`` of a folder; one bad file never hides the others."""
+        pipelines, errors = [], []
+        for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+            found, problems = read_pipeline(path)
+            errors.extend(problems)
+            if found is not None:
+                pipelines.append(found)
+        return cls(tuple(pipelines), tuple(errors))
+
+    def pipeline(self, name: str, digest: str | None = None) -> Pipeline:
+        """The pipeline of that name.
+
+        Raises:
+            UnknownPipelineError: there is none, or its file has problems.
+            ConfigDriftError: ``digest`` is given and the file says something else by now.
+        """
+        for pipeline in self.pipelines:
+            if pipeline.name == name:
+                if digest is not None and digest != pipeline.digest:
+                    raise ConfigDriftError(name, digest, pipeline.digest)
+                return pipeline
+        raise UnknownPipelineError(name, tuple(p.name for p in self.pipelines))
+
+
+def read_pipeline(path: Path) -> tuple[Pipeline | None, list[ConfigProblem]]:
+    """One file: the pipeline, or all its problems in the order of their lines."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as broken:
+        mark = broken.problem_mark
+        line = mark.line + 1 if mark is not None else 1
+        return None, [ConfigProblem(path, line, "yaml", str(broken.problem), "Mend the YAML")]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as broken:
+        return None, [ConfigProblem(path, 1, "file", f"cannot be read: {broken}", "Mend the file")]
+    if not isinstance(node, yaml.MappingNode):
+        return None, [ConfigProblem(path, 1, "file", "is empty or not a mapping", "See the docs")]
+    lines = dict(_lines(node, ()))
+    twice = [ConfigProblem(path, line, _dots(loc), "stands twice", "Delete one") for loc, line
+             in _doubled(node, ())]
+    loader = yaml.SafeLoader("")
+    try:
+        content: dict[Any, Any] = loader.construct_document(node)
+    except yaml.MarkedYAMLError as broken:
+        mark = broken.problem_mark
+        line = mark.line + 1 if mark is not None else 1
+        return None, [ConfigProblem(path, line, "yaml", str(broken.problem), "Mend the YAML")]
+    finally:
+        loader.dispose()
+    content |= {"name": path.stem, "path": path}
+    try:
+        pipeline = Pipeline.model_validate(content)
+        problems = [*twice, *_expressions(pipeline, path, lines)]
+    except ValidationError as wrong:
+        found = [_problem(dict(e), path, lines) for e in wrong.errors()]
+        problems = sorted([*twice, *found], key=lambda p: p.line)
+        return None, problems
+    return (None, problems) if problems else (pipeline, [])
+
+
+def _expressions(pipeline: Pipeline, path: Path, lines: dict[Loc, int]) -> Iterator[ConfigProblem]:
+    for name, step in pipeline.steps.items():
+        try:
+            step.spec(name, pipeline.types)
+        except ValueError as wrong:
+            part, _, said = str(wrong).partition(": ")
+            loc: Loc = ("steps", name, *part.split("."))
+            yield ConfigProblem(path, _line(loc, lines), _dots(loc), said)
+
+
+def _problem(error: dict[str, Any], path: Path, lines: dict[Loc, int]) -> ConfigProblem:
+    loc: Loc = tuple(part for part in error["loc"] if part != "[key]")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    remedy = ""
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(loc[-1]), _fields(loc), 1, 0.5)
+        message = "unknown key"
+        remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_fields(loc))}"
+    elif error["type"] == "missing":
+        message, remedy = "is missing", f"Add {loc[-1]}: {_meaning(loc)}"
+    elif error["type"] == "string_pattern_mismatch":
+        remedy = "Use small letters, digits and _, a letter first"
+    elif loc == ("name",):
+        message += f" (file name {path.name})"
+    return ConfigProblem(path, _line(loc, lines), _dots(loc) or "file", message, remedy)
+
+
+def _model(loc: Loc) -> type[BaseModel]:
+    """The model that a location lies in."""
+    model: type[BaseModel] = Pipeline
+    for part in loc[:-1]:
+        if model is Pipeline and part == "steps":
+            model = StepConfig
+            continue
+        known = model.model_fields.get(str(part))
+        inner = [known.annotation, *getattr(known.annotation, "__args__", ())] if known else []
+        models = [t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)]
+        model = models[0] if models else model
+    return model
+
+
+def _fields(loc: Loc) -> list[str]:
+    fields = _model(loc).model_fields
+    return [f.alias or n for n, f in fields.items() if n not in {"name", "path"} and not f.exclude]
+
+
+def _meaning(loc: Loc) -> str:
+    known = _model(loc).model_fields.get(str(loc[-1]))
+    return (known.description or "") if known else ""
+
+
+def _lines(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:
+    yield loc, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _lines(value, (*loc, key.value))
+            yield (*loc, key.value), key.start_mark.line + 1
+    elif isinstance(node, yaml.SequenceNode):
+        for i, value in enumerate(node.value):
+            yield from _lines(value, (*loc, i))
+
+
+def _doubled(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen = set()
+    for key, value in node.value:
+        if key.value in seen:
+            yield (*loc, key.value), key.start_mark.line + 1
+        seen.add(key.value)
+        yield from _doubled(value, (*loc, key.value))
+
+
+def _line(loc: Loc, lines: dict[Loc, int]) -> int:
+    while loc and loc not in lines:
+        loc = loc[:-1]
+    return lines.get(loc, 1)
+
+
+def _dots(loc: Loc) -> str:
+    return ".".join(str(part) for part in loc)

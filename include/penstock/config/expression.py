@@ -1,0 +1,144 @@
+"""Reads the expressions of a pipeline file: ``avg(delay / 60)``, ``kind = 'dep' and delay > 0``.
+
+The text is SQL; sqlglot parses it, and only what ``penstock.core.expression`` gives a meaning in
+every layer is let through.
+"""
+
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot import expressions as sql
+from sqlglot.errors import SqlglotError
+
+from penstock.core.expression import (
+    ARITHMETIC,
+    Column,
+    Expression,
+    Literal,
+    MeasureSpec,
+    Operation,
+    Operator,
+    type_of,
+)
+from penstock.core.measure import ColumnType, Function
+
+NUMERIC = {ColumnType.LONG, ColumnType.DOUBLE}
+BINARY: dict[type[sql.Expression], Operator] = {
+    sql.Add: Operator.ADD,
+    sql.Sub: Operator.SUBTRACT,
+    sql.Mul: Operator.MULTIPLY,
+    sql.Div: Operator.DIVIDE,
+    sql.EQ: Operator.EQUAL,
+    sql.NEQ: Operator.NOT_EQUAL,
+    sql.LT: Operator.LESS,
+    sql.LTE: Operator.LESS_EQUAL,
+    sql.GT: Operator.GREATER,
+    sql.GTE: Operator.GREATER_EQUAL,
+    sql.And: Operator.AND,
+    sql.Or: Operator.OR,
+}
+FUNCTIONS: dict[type[sql.Expression], Function] = {
+    sql.Count: Function.COUNT,
+    sql.Sum: Function.SUM,
+    sql.Avg: Function.AVG,
+    sql.Min: Function.MIN,
+    sql.Max: Function.MAX,
+}
+MEASURE_FORMS = "count(*), count(x), sum(x), avg(x), min(x) or max(x)"
+
+
+def parse_where(text: str, columns: Mapping[str, ColumnType]) -> Expression:
+    """Read a condition.
+
+    Raises:
+        ValueError: not SQL, an unknown column, or not a condition; says what and the remedy.
+    """
+    where = _convert(_parse(text), columns)
+    if type_of(where) is not ColumnType.BOOLEAN:
+        raise ValueError(f"'{text}' is not a condition: compare it with something, as in x > 0")
+    return where
+
+
+def parse_measure(name: str, text: str, columns: Mapping[str, ColumnType]) -> MeasureSpec:
+    """Read a measure such as ``avg(delay)``.
+
+    Raises:
+        ValueError: not a mergeable aggregate over known columns; says what and the remedy.
+    """
+    node = _parse("count(*)" if text.strip().lower() == "count" else text)
+    function = FUNCTIONS.get(type(node))
+    if function is None:
+        raise ValueError(f"'{text}' is not a measure: write {MEASURE_FORMS}")
+    inner = node.this
+    if isinstance(inner, sql.Distinct) or node.args.get("expressions"):
+        raise ValueError(f"'{text}': only one plain argument can be merged over panes: write x")
+    if function is Function.COUNT and (inner is None or isinstance(inner, sql.Star)):
+        return MeasureSpec(name, function, None, ColumnType.LONG)
+    over = _convert(inner, columns)
+    over_type = type_of(over)
+    if function is not Function.COUNT and over_type not in NUMERIC:
+        raise ValueError(f"'{text}': {function.value} needs numbers, this is a {over_type.value}")
+    if function is Function.COUNT:
+        return MeasureSpec(name, function, over, ColumnType.LONG)
+    result = ColumnType.DOUBLE if function is Function.AVG else over_type
+    return MeasureSpec(name, function, over, result)
+
+
+def _parse(text: str) -> sql.Expression:
+    try:
+        return sqlglot.parse_one(text, dialect="spark")
+    except SqlglotError as broken:
+        said = str(broken).splitlines()[0]
+        raise ValueError(f"cannot read '{text}': {said}") from broken
+
+
+def _convert(node: sql.Expression, columns: Mapping[str, ColumnType]) -> Expression:
+    match node:
+        case sql.Paren():
+            return _convert(node.this, columns)
+        case sql.Column():
+            return _column(node.name, columns)
+        case sql.Boolean():
+            return Literal(bool(node.this))
+        case sql.Literal():
+            return Literal(str(node.this) if node.is_string else float(node.this))
+        case sql.Neg():
+            return _checked(Operator.SUBTRACT, (Literal(0.0), _convert(node.this, columns)), node)
+        case sql.Not():
+            return _checked(Operator.NOT, (_convert(node.this, columns),), node)
+        case sql.Is() if isinstance(node.expression, sql.Null):
+            return Operation(Operator.IS_NULL, (_convert(node.this, columns),))
+        case sql.In() if node.expressions:
+            items = (node.this, *node.expressions)
+            return _checked(Operator.IN, tuple(_convert(i, columns) for i in items), node)
+    operator = BINARY.get(type(node))
+    if operator is None:
+        raise ValueError(
+            f"'{node.sql(dialect='spark')}' is not supported: use columns, constants, + - * /,"
+            " comparisons, IN, IS NULL, AND, OR, NOT"
+        )
+    sides = (_convert(node.this, columns), _convert(node.expression, columns))
+    return _checked(operator, sides, node)
+
+
+def _column(name: str, columns: Mapping[str, ColumnType]) -> Column:
+    if name not in columns:
+        known = ", ".join(sorted(columns)) or "none"
+        raise ValueError(f"column {name} is not declared: add it under columns (declared: {known})")
+    return Column(name, columns[name])
+
+
+def _checked(
+    operator: Operator, arguments: tuple[Expression, ...], node: sql.Expression
+) -> Operation:
+    kinds = ["number" if type_of(a) in NUMERIC else type_of(a).value for a in arguments]
+    text = node.sql(dialect="spark")
+    if operator in ARITHMETIC and set(kinds) != {"number"}:
+        raise ValueError(f"'{text}' needs numbers on both sides, found {' and '.join(kinds)}")
+    if operator in {Operator.AND, Operator.OR, Operator.NOT} and set(kinds) != {"boolean"}:
+        raise ValueError(f"'{text}' needs conditions, found {' and '.join(kinds)}")
+    if len(set(kinds)) > 1:
+        raise ValueError(f"'{text}' compares {' with '.join(dict.fromkeys(kinds))}: make them alike")
+    if "timestamp" in kinds:
+        raise ValueError(f"'{text}': instants can only be tested with IS NULL")
+    return Operation(operator, arguments)

@@ -1,0 +1,204 @@
+"""The model of a pipeline file. The reference page is generated from the descriptions here."""
+
+import hashlib
+from datetime import timedelta
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo, available_timezones
+
+from croniter import croniter
+from pydantic import AfterValidator, AwareDatetime, Field, field_validator, model_validator
+
+from penstock.config.model import ColumnName, Model, Name
+from penstock.config.step import StepConfig
+from penstock.core.measure import ColumnType
+from penstock.core.step import StepSpec
+
+RESERVED = ("event_time", "arrival_seq", "block", "ingest_time", "origin", "extra")
+
+
+def _is_cron(text: str) -> str:
+    if len(text.split()) != 5 or not croniter.is_valid(text):
+        raise ValueError(f"'{text}' is not a cron line of five fields, as in '*/15 * * * *'")
+    return text
+
+
+def _is_zone(text: str) -> str:
+    if text not in available_timezones():
+        raise ValueError(f"'{text}' is not a time zone, as in Europe/Vienna")
+    return text
+
+
+Cron = Annotated[str, AfterValidator(_is_cron)]
+Zone = Annotated[str, AfterValidator(_is_zone)]
+
+
+class FileFormat(StrEnum):
+    """How a source file is written."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+class FileOrder(StrEnum):
+    """In which order files that wait together are taken."""
+
+    NAME = "name"
+    MODIFIED = "modified"
+
+
+class Mode(StrEnum):
+    """Whether a source ends."""
+
+    LIVE = "live"
+    BOUNDED = "bounded"
+
+
+class History(Model):
+    """Records that were there before the stream: a folder of files, or a Delta table."""
+
+    files: str | None = Field(default=None, description="Folder; relative: below the home folder.")
+    delta: str | None = Field(default=None, description="Delta table; relative: below home.")
+    format: FileFormat = Field(default=FileFormat.PARQUET, description="Format of the files.")
+    order: FileOrder = Field(default=FileOrder.NAME, description="Order of waiting files.")
+    cron: Cron = Field(
+        default="0 0 1 * *", description="Data intervals of the preload's Backfill dialog."
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.files is None) == (self.delta is None):
+            raise ValueError("name one place: files (a folder) or delta (a table)")
+        return self
+
+
+class Source(History):
+    """Where records come from while the stream runs."""
+
+    cron: Literal[None] = Field(default=None, exclude=True)  # type: ignore[assignment]
+    mode: Mode = Field(default=Mode.LIVE, description="live never ends; bounded ends.")
+    idle_after: timedelta = Field(
+        default=timedelta(seconds=30),
+        gt=timedelta(0),
+        description="Silence after which a live source's watermark goes to the newest event time.",
+    )
+
+
+class ColumnConfig(Model):
+    """A declared column."""
+
+    type: ColumnType = Field(description="string, long, double, boolean or timestamp.")
+    source: str = Field(default="", alias="from", description="Its name in the source.")
+
+
+class Id(Model):
+    """Which column names a record, and how long a repeated one is refused."""
+
+    column: ColumnName = Field(description="A declared column.")
+    horizon: timedelta = Field(
+        default=timedelta(days=1), gt=timedelta(0), description="Span of arrival looked back."
+    )
+
+
+class Schedule(Model):
+    """When a job runs by itself."""
+
+    cron: Cron = Field(description="Five fields, UTC.")
+
+
+class Pipeline(Model):
+    """One pipeline: a source, its columns, and the steps over its events."""
+
+    name: Name = Field(description="The file's name without .yaml.")
+    path: Path = Field(description="The file.", exclude=True)
+    description: str = Field(default="", description="What it is for; shown in Airflow.")
+    source: Source = Field(description="Where live records come from.")
+    history: History | None = Field(default=None, description="What is preloaded.")
+    columns: dict[ColumnName, ColumnConfig] = Field(
+        description="Columns the steps use, with their types; others are kept in extra."
+    )
+    event_time: str = Field(description="Source column of the event time.")
+    arrival_time: str | None = Field(
+        default=None, description="Source column of the arrival instant; none: when ingested."
+    )
+    zone: Zone = Field(default="UTC", description="Zone of instants that carry none.")
+    skew: timedelta = Field(
+        default=timedelta(minutes=5),
+        ge=timedelta(0),
+        description="How far an event time may lie after its arrival.",
+    )
+    not_before: AwareDatetime | None = Field(
+        default=None, description="Earlier event times are refused."
+    )
+    id: Id | None = Field(default=None, description="Refuse repeated records.")
+    steps: dict[Name, StepConfig] = Field(min_length=1, description="Answers wanted, by name.")
+    correction: Schedule = Field(
+        default=Schedule(cron="*/15 * * * *"), description="When late records are repaired."
+    )
+    audit: Schedule = Field(
+        default=Schedule(cron="7 * * * *"), description="When the answers are recomputed."
+    )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:  # noqa: ANN401  raw YAML
+        if not isinstance(value, dict):
+            return value
+        return {k: {"type": v} if isinstance(v, str) else v for k, v in value.items()}
+
+    @field_validator("columns")
+    @classmethod
+    def _names_are_free(cls, value: dict[str, ColumnConfig]) -> dict[str, ColumnConfig]:
+        seen: dict[str, str] = {}
+        for name in value:
+            if name.lower() in RESERVED:
+                raise ValueError(
+                    f"column {name}: the tables use this name themselves. Declare it under"
+                    f" another one: my_{name}: {{type: ..., from: {name}}}"
+                )
+            if name.lower() in seen:
+                raise ValueError(f"columns {seen[name.lower()]} and {name} differ only in case")
+            seen[name.lower()] = name
+        return value
+
+    @model_validator(mode="after")
+    def _columns_are_there(self) -> Self:
+        if self.id is not None and self.id.column not in self.columns:
+            raise ValueError(f"id.column {self.id.column} is not declared under columns")
+        return self
+
+    @cached_property
+    def types(self) -> dict[str, ColumnType]:
+        """Type of each declared column."""
+        return {name: column.type for name, column in self.columns.items()}
+
+    @cached_property
+    def specs(self) -> tuple[StepSpec, ...]:
+        """The steps with their expressions read.
+
+        Raises:
+            ValueError: an expression is wrong; ``Catalog`` reports it with its line.
+        """
+        return tuple(step.spec(name, self.types) for name, step in self.steps.items())
+
+    def spec(self, step: str) -> StepSpec:
+        """One step; KeyError if there is none of that name."""
+        return {s.name: s for s in self.specs}[step]
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Columns some step uses as a key: none of them may be missing in a record."""
+        return tuple(sorted({key.name for spec in self.specs for key in spec.keys}))
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the content of the file: equal digests mean the same."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+    @property
+    def tz(self) -> ZoneInfo:
+        """Zone of instants that carry none."""
+        return ZoneInfo(self.zone)

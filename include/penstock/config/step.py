@@ -1,0 +1,153 @@
+"""The model of a step in a pipeline file."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Self
+
+from pydantic import AwareDatetime, Field, field_validator, model_validator
+
+from penstock.config.expression import parse_measure, parse_where
+from penstock.config.model import ColumnName, Model
+from penstock.core.errors import ConfigError
+from penstock.core.expression import Column
+from penstock.core.measure import ColumnType
+from penstock.core.slack import SlackPolicy, SlackSpec
+from penstock.core.step import StepSpec
+from penstock.core.window import WindowSpec, micros
+
+ANSWER_COLUMNS = frozenset(
+    {
+        "window_start",
+        "window_end",
+        "n_records",
+        "revision",
+        "reason",
+        "generation",
+        "micro_batch",
+        "through_seq",
+        "published_at",
+        "shard",
+        "pane",
+        "part",
+        "closed",
+        "last_seq",
+    }
+)
+
+
+class WindowConfig(Model):
+    """The spans of event time answered for: size (and slide), or since and period."""
+
+    size: timedelta | None = Field(default=None, description="Length of a window.")
+    slide: timedelta | None = Field(
+        default=None, description="From one start to the next; none: the size (tumbling)."
+    )
+    since: AwareDatetime | None = Field(default=None, description="Landmark: its first instant.")
+    period: timedelta | None = Field(
+        default=None, description="Landmark: how often an answer is given."
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        landmark = self.since is not None or self.period is not None
+        if landmark and (self.size is not None or self.slide is not None):
+            raise ValueError("a landmark window has since and period, no size and no slide")
+        if landmark and (self.since is None or self.period is None):
+            raise ValueError("a landmark window needs both since and period")
+        if not landmark and self.size is None:
+            raise ValueError("name a size, as in {size: PT1H}, or since and period")
+        self.spec()
+        return self
+
+    def spec(self) -> WindowSpec:
+        """As the core knows it."""
+        try:
+            if self.since is not None and self.period is not None:
+                period = micros(self.period)
+                return WindowSpec(period, period, micros(self.since), landmark=True)
+            size = micros(self.size or timedelta())
+            return WindowSpec(size, size if self.slide is None else micros(self.slide))
+        except ConfigError as wrong:
+            raise ValueError(str(wrong)) from wrong
+
+
+class MaxDelay(Model):
+    """K is the greatest lateness seen so far."""
+
+    bound: timedelta = Field(gt=timedelta(0), description="Greater lateness does not count.")
+
+
+class SlackConfig(Model):
+    """How far the watermark stays behind the newest event time."""
+
+    fixed: timedelta | None = Field(default=None, ge=timedelta(0), description="K, as given.")
+    max_delay: MaxDelay | None = Field(default=None, description="K = greatest lateness so far.")
+
+    @model_validator(mode="after")
+    def _one_policy(self) -> Self:
+        if (self.fixed is None) == (self.max_delay is None):
+            raise ValueError("name one policy: {fixed: PT5M} or {max_delay: {bound: PT12H}}")
+        return self
+
+    def spec(self) -> SlackSpec:
+        """As the core knows it."""
+        if self.max_delay is not None:
+            return SlackSpec(SlackPolicy.MAX_DELAY, micros(self.max_delay.bound))
+        return SlackSpec(SlackPolicy.FIXED, micros(self.fixed or timedelta()))
+
+
+class StepConfig(Model):
+    """One windowed aggregate."""
+
+    keys: tuple[ColumnName, ...] = Field(
+        default=(), description="Columns answered for one by one; none: one answer a window."
+    )
+    where: str | None = Field(default=None, description="Condition, in SQL; others are left out.")
+    window: WindowConfig = Field(description="The spans of event time answered for.")
+    measures: dict[ColumnName, str] = Field(
+        min_length=1, description="count(*), count(x), sum(x), avg(x), min(x), max(x), by name."
+    )
+    slack: SlackConfig = Field(description="How long to wait for late records.")
+
+    @field_validator("measures")
+    @classmethod
+    def _names_are_free(cls, value: dict[str, str]) -> dict[str, Any]:
+        taken = sorted(name for name in value if name.lower() in ANSWER_COLUMNS)
+        if taken:
+            raise ValueError(f"measure {taken[0]}: the answers use this name. Choose another one")
+        return value
+
+    def spec(self, name: str, types: Mapping[str, ColumnType]) -> StepSpec:
+        """As the core knows it.
+
+        Raises:
+            ValueError: says which part is wrong as ``part: problem``.
+        """
+        return StepSpec(
+            name=name,
+            keys=tuple(self._key(key, types) for key in self.keys),
+            where=None if self.where is None else _in("where", parse_where, self.where, types),
+            window=self.window.spec(),
+            measures=tuple(
+                _in(f"measures.{m}", parse_measure, m, text, types)
+                for m, text in self.measures.items()
+            ),
+            slack=self.slack.spec(),
+        )
+
+    def _key(self, key: str, types: Mapping[str, ColumnType]) -> Column:
+        if key not in types:
+            known = ", ".join(sorted(types))
+            raise ValueError(f"keys: {key} is not declared under columns (declared: {known})")
+        if key.lower() in ANSWER_COLUMNS or key in self.measures:
+            raise ValueError(f"keys: {key} is also the name of an answer's column. Rename one")
+        if types[key] is ColumnType.DOUBLE:
+            raise ValueError(f"keys: {key} is a double, which does not compare safely. Use string")
+        return Column(key, types[key])
+
+
+def _in(part: str, parse: Any, *arguments: Any) -> Any:  # noqa: ANN401  adds where to what
+    try:
+        return parse(*arguments)
+    except ValueError as wrong:
+        raise ValueError(f"{part}: {wrong}") from wrong

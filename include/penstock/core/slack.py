@@ -1,0 +1,146 @@
+"""Slack: how far the watermark stays behind the newest event time (law 3, law 7).
+
+A watermark is a pure function of the sealed blocks and of decisions: fold ``Slack`` over them.
+All instants and spans are ``int`` microseconds.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Self
+
+from penstock.core.window import BEGINNING, FOREVER
+
+
+class SlackPolicy(StrEnum):
+    """How the speed layer chooses K."""
+
+    FIXED = "fixed"  # as given (K-slack)
+    MAX_DELAY = "max_delay"  # the greatest lateness so far (MP-K-slack)
+
+
+class BlockKind(StrEnum):
+    """What a sealed block says about the source."""
+
+    DATA = "data"  # records follow
+    IDLE = "idle"  # a live source has been silent: the watermark may go to t_max
+    END = "end"  # a bounded source is finished: every window closes
+
+
+@dataclass(frozen=True, slots=True)
+class SlackSpec:
+    """A policy with its parameter.
+
+    Attributes:
+        policy: which policy.
+        span: K for ``fixed``; for ``max_delay`` the bound above which a record's lateness no
+            longer counts (us).
+    """
+
+    policy: SlackPolicy
+    span: int
+
+    def to_text(self) -> str:
+        """One word for the decisions table; ``from_text`` reads it back."""
+        return f"{self.policy.value}:{self.span}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read back what ``to_text`` wrote."""
+        policy, span = text.split(":")
+        return cls(SlackPolicy(policy), int(span))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSummary:
+    """What a slack policy may know of one sealed block.
+
+    Attributes:
+        number: the block's number.
+        kind: data, idle or end.
+        live: false for history, which never moves a watermark.
+        last_seq: greatest ``arrival_seq`` up to and with this block; -1: none yet.
+        t_max: greatest event time of its accepted records, us; none: no accepted record.
+        lateness: greatest lateness among them that counts under the step's bound, us.
+    """
+
+    number: int
+    kind: BlockKind
+    live: bool
+    last_seq: int
+    t_max: int | None
+    lateness: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkState:
+    """Where a fold stands.
+
+    Attributes:
+        watermark: in force for the next block, us; never falls.
+        t_max: greatest live event time so far, us.
+        k: greatest lateness that counted so far, us.
+        slack: K in force, us.
+    """
+
+    watermark: int = BEGINNING
+    t_max: int = BEGINNING
+    k: int = 0
+    slack: int = 0
+
+    def after(self, block: BlockSummary, spec: SlackSpec) -> Self:
+        """The state after one more block.
+
+        Source: HPM, watermark = t_max - K; MP-K-slack for ``max_delay``.
+        """
+        if block.kind is BlockKind.END:
+            return replace(self, watermark=FOREVER)
+        if block.kind is BlockKind.IDLE:
+            return replace(self, watermark=max(self.watermark, self.t_max))
+        if not block.live or block.t_max is None:
+            return self
+        t_max = max(self.t_max, block.t_max)
+        k = max(self.k, block.lateness)
+        slack = spec.span if spec.policy is SlackPolicy.FIXED else k
+        mark = max(self.watermark, t_max - slack) if t_max > BEGINNING else self.watermark
+        return replace(self, watermark=mark, t_max=t_max, k=k, slack=slack)
+
+
+@dataclass(frozen=True, slots=True)
+class SlackChange:
+    """A decision: from this block on, this slack."""
+
+    block: int
+    spec: SlackSpec
+
+
+def spec_at(changes: Iterable[SlackChange], block: int) -> SlackSpec:
+    """The slack in force for a block.
+
+    Args:
+        changes: in the order they were decided; the last one that is in force wins.
+        block: number of the block.
+
+    Raises:
+        ValueError: no decision covers the block.
+    """
+    found = [c.spec for c in changes if c.block <= block]
+    if not found:
+        raise ValueError(f"no slack was decided for block {block}")
+    return found[-1]
+
+
+def fold(
+    start: WatermarkState, blocks: Iterable[BlockSummary], changes: Iterable[SlackChange]
+) -> Iterator[tuple[BlockSummary, WatermarkState, WatermarkState]]:
+    """Each block with the state in force while it is judged and the state after it.
+
+    The result does not depend on how the blocks are cut into micro-batches: folding a prefix
+    and going on from its last state gives the same pairs (law 0).
+    """
+    decided = list(changes)
+    state = start
+    for block in blocks:
+        after = state.after(block, spec_at(decided, block.number))
+        yield block, state, after
+        state = after

@@ -1,0 +1,46 @@
+"""A step: one windowed aggregate over a pipeline's events."""
+
+import hashlib
+from dataclasses import dataclass
+
+from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
+from penstock.core.slack import SlackSpec
+from penstock.core.window import WindowSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpec:
+    """What a step answers, and how long it waits.
+
+    Attributes:
+        name: unique within the pipeline.
+        keys: the columns answered for one by one; empty: one answer a window.
+        where: keeps the records for which it is true; none: all.
+        window: the spans of event time answered for.
+        measures: at least one.
+        slack: how far the watermark stays behind; not part of the fingerprint.
+    """
+
+    name: str
+    keys: tuple[Column, ...]
+    where: Expression | None
+    window: WindowSpec
+    measures: tuple[MeasureSpec, ...]
+    slack: SlackSpec
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the definition: what the answers mean. Equal definitions share their tables."""
+        meaning = repr((self.keys, self.where, self.window, self.measures))
+        return hashlib.sha256(meaning.encode()).hexdigest()[:12]
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Names of the key columns."""
+        return tuple(key.name for key in self.keys)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of ``events`` the step reads, besides event time and position; sorted."""
+        read = {key.name for key in self.keys} | columns_of(self.where)
+        return tuple(sorted(read.union(*(columns_of(m.over) for m in self.measures))))

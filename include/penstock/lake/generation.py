@@ -1,0 +1,263 @@
+"""Generations of a step: where a run of its query starts, and from which state.
+
+An *epoch* is the first generation of a definition: everything sealed before it is history to
+the step (answered by the correction runner, open panes seeded). A later generation of the same
+epoch goes on at the sealed position with its state rebuilt from the log.
+Source: DESIGN section 3, generations; the model's ``Step.start``.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+
+from penstock.core.clock import Clock
+from penstock.core.slack import SlackChange, SlackPolicy, WatermarkState
+from penstock.core.step import StepSpec
+from penstock.core.window import FOREVER
+from penstock.lake.commit import Table
+from penstock.lake.log import SLACK, BoundedLateness, read_summaries, slack_changes, watermarks
+from penstock.lake.read import read_table
+from penstock.lake.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One row of ``registry``.
+
+    Attributes:
+        number: of this generation, rising over all definitions of the step.
+        epoch: number of the definition's first generation.
+        block: the first block its query takes.
+        seq: last ``arrival_seq`` before that block; -1: none.
+        state: the watermark fold before that block.
+    """
+
+    step: str
+    fingerprint: str
+    number: int
+    epoch: int
+    block: int
+    seq: int
+    state: WatermarkState
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The last row of ``control`` of an epoch: the step is sealed up to ``seq``."""
+
+    generation: int
+    micro_batch: int
+    block: int
+    seq: int
+    state: WatermarkState
+    open_pairs: int
+
+
+def generations(tables: Tables, step: StepSpec) -> list[Generation]:
+    """All generations of a step's name, in order."""
+    rows = read_table(Table(tables.registry())).filter(pc.field("step") == step.name)
+    return [
+        Generation(
+            r["step"],
+            r["fingerprint"],
+            r["generation"],
+            r["epoch"],
+            r["start_block"],
+            r["start_seq"],
+            WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], 0),
+        )
+        for r in rows.sort_by("generation").to_pylist()
+    ]
+
+
+def current(tables: Tables, step: StepSpec) -> tuple[Generation, Generation] | None:
+    """The epoch and the newest generation of this definition, if it was ever started last."""
+    found = generations(tables, step)
+    if not found or found[-1].fingerprint != step.fingerprint:
+        return None
+    newest = found[-1]
+    epoch = next(g for g in found if g.number == newest.epoch)
+    return epoch, newest
+
+
+def sealed_rows(tables: Tables, step: StepSpec, epoch: int) -> list[Sealed]:
+    """The ``control`` rows of an epoch, in the order of their positions."""
+    rows = read_table(Table(tables.control(step))).filter(pc.field("generation") >= epoch)
+    found = [
+        Sealed(
+            r["generation"],
+            r["micro_batch"],
+            r["block"],
+            r["through_seq"],
+            WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], r["slack_us"]),
+            r["pairs_open"],
+        )
+        for r in rows.to_pylist()
+    ]
+    return sorted(found, key=lambda s: (s.block, s.generation, s.micro_batch))
+
+
+class Registry:
+    """Decides with which generation a step's query starts, and writes it down first."""
+
+    def __init__(self, tables: Tables, clock: Clock, events: Table) -> None:
+        self.tables, self.clock, self.events = tables, clock, events
+        self.registry = Table(tables.registry())
+        self.decisions = Table(tables.decisions())
+
+    def start(self, step: StepSpec) -> Generation:
+        """Go on where that is a plain continuation, else begin a new generation."""
+        found = current(self.tables, step)
+        if found is None:
+            return self.begin_epoch(step)
+        self._decide_slack(step)
+        epoch, newest = found
+        if self._goes_on(step, newest):
+            return newest
+        rows = sealed_rows(self.tables, step, epoch.number)
+        if not rows:
+            block, seq, state = epoch.block, epoch.seq, epoch.state
+        else:
+            block, seq, state = rows[-1].block, rows[-1].seq, rows[-1].state
+        again = Generation(
+            step.name, step.fingerprint, newest.number + 1, epoch.number, block, seq, state
+        )
+        return self._register(again, "state rebuilt from the log")
+
+    def begin_epoch(self, step: StepSpec) -> Generation:
+        """Make everything sealed so far the step's history."""
+        blocks = read_summaries(self.tables)
+        past = generations(self.tables, step)
+        number = past[-1].number + 1 if past else 0
+        block = blocks[-1].number + 1 if blocks else 0
+        seq = blocks[-1].last_seq if blocks else -1
+        state = WatermarkState()
+        fold = watermarks(
+            state, blocks, [SlackChange(0, step.slack)], BoundedLateness(self.events)
+        )
+        for _, _, after in fold:
+            state = after
+        history = [b.t_max for b in blocks if not b.live and b.t_max is not None]
+        if history and state.watermark < FOREVER:
+            fixed = step.slack.policy is SlackPolicy.FIXED
+            newest = max(history) - (step.slack.span if fixed else 0)
+            mark = max(state.watermark, step.window.floor(newest))
+            state = WatermarkState(mark, max(state.t_max, mark), state.k, state.slack)
+        self._decide_slack(step, block)
+        first = Generation(step.name, step.fingerprint, number, number, block, seq, state)
+        return self._register(first, "first start" if not past else "changed definition")
+
+    def _register(self, generation: Generation, reason: str) -> Generation:
+        row = {
+            "step": generation.step,
+            "fingerprint": generation.fingerprint,
+            "generation": generation.number,
+            "epoch": generation.epoch,
+            "start_block": generation.block,
+            "start_seq": generation.seq,
+            "watermark_us": generation.state.watermark,
+            "t_max_us": generation.state.t_max,
+            "k_us": generation.state.k,
+            "reason": reason,
+            "started_at": self.clock.now(),
+        }
+        self.registry.append(
+            pa.Table.from_pylist([row], schema=self.registry.spec.schema),
+            f"registry:{generation.step}",
+            generation.number,
+        )
+        return generation
+
+    def _decide_slack(self, step: StepSpec, block: int | None = None) -> None:
+        """Write down the slack of the pipeline file; it holds from the next block."""
+        changes = slack_changes(self.tables, step.name)
+        if changes and changes[-1].spec == step.slack:
+            return
+        if block is None:
+            blocks = read_summaries(self.tables)
+            block = blocks[-1].number + 1 if blocks else 0
+        row = {
+            "step": step.name,
+            "block": block if changes else 0,
+            "what": SLACK,
+            "value": step.slack.to_text(),
+            "reason": "pipeline file",
+            "decided_at": self.clock.now(),
+        }
+        self.decisions.append(
+            pa.Table.from_pylist([row], schema=self.decisions.spec.schema),
+            f"slack:{step.name}",
+            len(changes),
+        )
+
+    def _goes_on(self, step: StepSpec, newest: Generation) -> bool:
+        """Whether Spark's checkpoint is a plain continuation of what is sealed."""
+        own = [
+            s for s in sealed_rows(self.tables, step, newest.epoch)
+            if s.generation == newest.number
+        ]  # fmt: skip
+        micro_batch = max((s.micro_batch + 1 for s in own), default=0)
+        at = max((s.block for s in own), default=newest.block)
+        begun = any(
+            self._reached(Table(spec), newest.number, micro_batch)
+            for spec in (self.tables.late(step, []), self.tables.answers(step))
+        )
+        logged, committed = spark_progress(self.tables.checkpoint(step, newest.number))
+        if committed is None and not own:
+            return not begun or 0 in logged
+        replays = committed == micro_batch - 2 or (committed is None and micro_batch == 1)
+        if replays:
+            return logged.get(micro_batch - 1) == at
+        stands = committed == micro_batch - 1
+        return stands and logged.get(micro_batch - 1) == at and (not begun or micro_batch in logged)
+
+    def _reached(self, table: Table, generation: int, micro_batch: int) -> bool:
+        if not table.exists():
+            return False
+        table.refresh()
+        last = table.last(f"speed:{generation}")
+        return last is not None and last >= micro_batch
+
+
+def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:
+    """What Spark's checkpoint knows.
+
+    Returns:
+        Micro-batches in its offset log with the block each ends before, and its last committed
+        micro-batch; none: none.
+    """
+    filesystem, root = _filesystem(checkpoint)
+    logged = {}
+    for number, path in _numbered(filesystem, f"{root}/offsets"):
+        with filesystem.open_input_file(path) as stream:
+            lines = stream.read().decode().splitlines()
+        offset = _offset(lines)
+        if offset is not None:
+            logged[number] = int(offset["block"])
+    committed = [n for n, _ in _numbered(filesystem, f"{root}/commits")]
+    return logged, max(committed, default=None)
+
+
+def _offset(lines: list[str]) -> dict[str, Any] | None:
+    try:
+        offset = json.loads(lines[2])
+    except (IndexError, ValueError):  # written in part: as good as not there
+        return None
+    return offset if isinstance(offset, dict) and "block" in offset else None
+
+
+def _filesystem(uri: str) -> tuple[pa.fs.FileSystem, str]:
+    found = pa.fs.FileSystem.from_uri(uri if "://" in uri else f"file://{uri}")
+    return found[0], found[1]
+
+
+def _numbered(filesystem: pa.fs.FileSystem, folder: str) -> list[tuple[int, str]]:
+    selector = pa.fs.FileSelector(folder, allow_not_found=True)
+    infos = filesystem.get_file_info(selector)
+    return sorted((int(i.base_name), i.path) for i in infos if i.base_name.isdigit())
+
+

@@ -1,0 +1,305 @@
+"""The door: every received record gets its number and goes to events or quarantine, exactly once.
+
+A plan (which items, at which instant) is logged before anything is read; then quarantine, events
+and blocks are committed in this order, each guarded by the plan's number. Whoever finds an
+unfinished plan finishes it, and gets the same rows: killing any process at any point loses
+nothing and doubles nothing (DESIGN section 2; the model's ``Ingest``).
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.config.pipeline import History, Mode, Pipeline, Source
+from penstock.core.clock import Clock
+from penstock.core.slack import BlockKind
+from penstock.core.window import BEGINNING, instant, micros
+from penstock.lake.commit import ConflictError, Table
+from penstock.lake.ingest.received import Item, Received, receive
+from penstock.lake.ingest.seen import SeenIds
+from penstock.lake.ingest.source import Waiting
+from penstock.lake.ingest.verdict import REPEATED, Judged, judge
+from penstock.lake.read import Tail
+from penstock.lake.tables import INSTANT, Tables
+
+log = logging.getLogger(__name__)
+
+BLOCK = 1_024
+"""Records a block, at most: the watermark moves from block to block."""
+APPLICATION = "ingest"
+LIVE, HISTORY = "live", "history"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One ingest batch, as logged."""
+
+    number: int
+    kind: BlockKind
+    origin: str
+    first_seq: int
+    first_block: int
+    arrived_at: int
+    items: tuple[Item, ...]
+
+
+class Door:
+    """Ingest of one pipeline; several processes may hold one, they cannot disagree."""
+
+    def __init__(self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
+        self.pipeline, self.clock = pipeline, clock
+        self.plans = Table(tables.plans())
+        self.events = Table(tables.events(pipeline.types))
+        self.quarantine = Table(tables.quarantine())
+        self.blocks = Table(tables.blocks())
+        self._plan_tail = Tail(self.plans, "number", -1)
+        self._block_tail = Tail(self.blocks, "block", -1)
+        self._waiting = {LIVE: Waiting(pipeline.source, home)}
+        if pipeline.history is not None:
+            self._waiting[HISTORY] = Waiting(pipeline.history, home)
+        self._seen = SeenIds(pipeline, self.events) if pipeline.id is not None else None
+        self._last: Plan | None = None
+        self._last_live: Plan | None = None
+        self._next_seq = self._next_block = 0
+        self._t_max = BEGINNING
+
+    def work(self, origin: str = LIVE, since: int | None = None, until: int | None = None) -> int:
+        """Finish the unfinished plan, else make and finish one.
+
+        Args:
+            origin: live or history.
+            since, until: only records with an event time in [since, until), us.
+
+        Returns:
+            Records received; -1: nothing waits.
+
+        Raises:
+            ConflictError: another process planned at the same moment; call again.
+        """
+        self._catch_up()
+        plan = self._unfinished()
+        if plan is None:
+            plan = self._plan(origin, since, until)
+        if plan is None:
+            return -1
+        return self._carry_out(plan)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the source is bounded and everything up to its end is sealed."""
+        self._catch_up()
+        last = self._last_live
+        return (
+            last is not None and last.kind is BlockKind.END and self._unfinished() is None
+        )
+
+    def _catch_up(self) -> None:
+        for row in self._plan_tail.take().to_pylist():
+            items = tuple(Item(**i) for i in json.loads(row["positions"]))
+            self._last = Plan(
+                row["number"],
+                BlockKind(row["kind"]),
+                row["origin"],
+                row["first_seq"],
+                row["first_block"],
+                micros(row["arrived_at"]),
+                items,
+            )
+            if self._last.origin == LIVE:
+                self._last_live = self._last
+            if self._last.origin in self._waiting:
+                self._waiting[self._last.origin].take(items)
+        sealed = self._block_tail.take()
+        if sealed.num_rows:
+            last = sealed.slice(sealed.num_rows - 1).to_pylist()[0]
+            self._next_seq, self._next_block = last["last_seq"] + 1, last["block"] + 1
+            live = sealed.filter(pc.equal(sealed["origin"], LIVE))["t_max"]
+            newest = pc.max(live).as_py()
+            self._t_max = self._t_max if newest is None else max(self._t_max, micros(newest))
+
+    def _unfinished(self) -> Plan | None:
+        """The last plan, if its blocks are not sealed."""
+        if self._last is None:
+            return None
+        self.blocks.refresh()
+        done = self.blocks.last(APPLICATION)
+        return self._last if done is None or done < self._last.number else None
+
+    def _plan(self, origin: str, since: int | None, until: int | None) -> Plan | None:
+        now = micros(self.clock.now())
+        items = tuple(self._waiting[origin].items(since, until))
+        kind: BlockKind | None = BlockKind.DATA
+        if not items:
+            kind = self._silence(now) if origin == LIVE else None
+        if kind is None:
+            return None
+        number = 0 if self._last is None else self._last.number + 1
+        plan = Plan(number, kind, origin, self._next_seq, self._next_block, now, items)
+        row = {
+            "number": plan.number,
+            "kind": plan.kind.value,
+            "origin": plan.origin,
+            "first_seq": plan.first_seq,
+            "first_block": plan.first_block,
+            "arrived_at": instant(now),
+            "positions": json.dumps([i.to_json() for i in items]),
+        }
+        self.plans.swap(
+            pa.Table.from_pylist([row], schema=self.plans.spec.schema), APPLICATION, number
+        )
+        self._catch_up()
+        return plan
+
+    def _silence(self, now: int) -> BlockKind | None:
+        """What an empty source means: the end, idleness, or nothing new to say."""
+        source: Source = self.pipeline.source
+        last = self._last_live
+        if source.mode is Mode.BOUNDED:
+            return None if last is not None and last.kind is BlockKind.END else BlockKind.END
+        if last is None or last.kind is not BlockKind.DATA:
+            return None
+        return BlockKind.IDLE if now - last.arrived_at >= micros(source.idle_after) else None
+
+    def _carry_out(self, plan: Plan) -> int:
+        if self._seen is not None:
+            self._seen.catch_up(plan.first_seq, plan.arrived_at)
+        filesystem = self._waiting[plan.origin].filesystem
+        accepted: list[pa.Table] = []
+        refused: list[pa.Table] = []
+        at = 0
+        for item in plan.items:
+            received = receive(item, filesystem)
+            judged = judge(received, self.pipeline, plan.arrived_at)
+            received, judged = _within(item, received, judged)
+            if self._seen is not None and judged.ids is not None:
+                judged.refuse(self._seen.repeated(judged), REPEATED, self._seen.column)
+            accepted.append(_events(judged, plan, at))
+            refused.append(self._quarantined(received, judged, plan, at))
+            at += len(judged.reason)
+        events = pa.concat_tables(accepted, promote_options="default") if accepted else None
+        refusals = pa.concat_tables(refused) if refused else None
+        if refusals is not None and refusals.num_rows:
+            self.quarantine.append(refusals, APPLICATION, plan.number)
+        if events is not None and events.num_rows:
+            names = self.events.spec.schema.names
+            self.events.append(events.select(names), APPLICATION, plan.number)
+        self.blocks.append(self._sealed(plan, at, events, refusals), APPLICATION, plan.number)
+        log.info(
+            "ingested plan=%d kind=%s received=%d refused=%d",
+            plan.number, plan.kind.value, at, 0 if refusals is None else refusals.num_rows,
+        )  # fmt: skip
+        self._catch_up()
+        return at
+
+    def _quarantined(
+        self, received: Received, judged: Judged, plan: Plan, at: int
+    ) -> pa.Table:
+        rows = np.flatnonzero(~judged.accepted)
+        picked = [int(r) for r in rows]
+        table = pa.table(
+            {
+                "arrival_seq": plan.first_seq + at + rows,
+                "reason": pa.array(judged.reason[rows], pa.string()),
+                "detail": pa.array(judged.detail[rows], pa.string()),
+                "place": pa.array([received.place(r) for r in picked], pa.string()),
+                "raw": pa.array(received.raw(picked) if picked else [], pa.string()),
+                "ingest_time": judged.columns["ingest_time"].take(rows),
+                "block": plan.first_block + (at + rows) // BLOCK,
+                "origin": pa.repeat(plan.origin, len(rows)),
+            }
+        )
+        return table.select(self.quarantine.spec.schema.names).cast(self.quarantine.spec.schema)
+
+    def _sealed(
+        self, plan: Plan, count: int, events: pa.Table | None, refused: pa.Table | None
+    ) -> pa.Table:
+        """The rows of ``blocks``: at least one, also for a plan without records."""
+        firsts = np.arange(0, max(count, 1), BLOCK)
+        ends = np.minimum(firsts + BLOCK, count)
+        blocks = len(firsts)
+        accepted = np.zeros(blocks, np.int64)
+        t_max = np.full(blocks, BEGINNING)
+        lateness = np.zeros(blocks, np.int64)
+        if events is not None and events.num_rows:
+            of = np.asarray(events["block"]) - plan.first_block
+            times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+            accepted = np.bincount(of, minlength=blocks)
+            np.maximum.at(t_max, of, times)
+            if plan.origin == LIVE:
+                np.maximum.at(lateness, of, lateness_of(times, self._t_max))
+        missing = ends - firsts - accepted
+        now = self.clock.now()
+        table = pa.table(
+            {
+                "block": plan.first_block + np.arange(blocks),
+                "kind": pa.repeat(plan.kind.value, blocks),
+                "origin": pa.repeat(plan.origin, blocks),
+                "first_seq": plan.first_seq + firsts,
+                "last_seq": plan.first_seq + ends - 1,
+                "accepted": accepted,
+                "quarantined": missing,
+                "t_max": pa.array(t_max, mask=t_max == BEGINNING).cast(INSTANT),
+                "lateness_us": lateness,
+                "arrived_at": pa.repeat(pa.scalar(instant(plan.arrived_at), INSTANT), blocks),
+                "plan": pa.repeat(plan.number, blocks),
+                "sealed_at": pa.repeat(pa.scalar(now, INSTANT), blocks),
+            }
+        )
+        return table.cast(self.blocks.spec.schema)
+
+
+def lateness_of(times: npt.NDArray[np.int64], t_max: int) -> npt.NDArray[np.int64]:
+    """Lateness of records in arrival order, us; ``t_max``: the newest event time before them."""
+    newest = np.maximum.accumulate(np.concatenate(([t_max], times)))[:-1]
+    return np.where(newest == BEGINNING, 0, np.maximum(newest - times, 0))
+
+
+def _within(item: Item, received: Received, judged: Judged) -> tuple[Received, Judged]:
+    """Only the records of the item's span of event time."""
+    if item.since is None or item.until is None:
+        return received, judged
+    times = pc.cast(judged.columns["event_time"], pa.int64())
+    inside = pc.and_(pc.greater_equal(times, item.since), pc.less(times, item.until))
+    rows = np.flatnonzero(np.asarray(pc.fill_null(inside, item.rest)))
+    picked = Judged(
+        judged.columns.take(rows),
+        judged.reason[rows],
+        judged.detail[rows],
+        None if judged.ids is None else judged.ids.take(pa.array(rows)),
+    )
+    raw, place = received.raw, received.place
+    return Received(
+        received.columns.take(rows),
+        lambda some: raw([int(rows[i]) for i in some]),
+        lambda row: place(int(rows[row])),
+    ), picked
+
+
+def _events(judged: Judged, plan: Plan, at: int) -> pa.Table:
+    rows = np.flatnonzero(judged.accepted)
+    table = judged.columns if len(rows) == len(judged.reason) else judged.columns.take(rows)
+    table = table.append_column("arrival_seq", pa.array(plan.first_seq + at + rows))
+    table = table.append_column("block", pa.array(plan.first_block + (at + rows) // BLOCK))
+    return table.append_column("origin", pa.repeat(plan.origin, len(rows)))
+
+
+def run_through(door: Door, origin: str, since: int | None, until: int | None) -> int:
+    """Take everything that waits; returns the records received."""
+    total = 0
+    while True:
+        try:
+            received = door.work(origin, since, until)
+        except ConflictError:
+            continue
+        if received < 0:
+            return total
+        total += received
+
+

@@ -1,0 +1,195 @@
+"""Reading the items of a plan: every record of a file, as columns, raw text and place.
+
+An item is one file, or a part of a large one: rows of Parquet, bytes of text up to a line's end.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import duckdb
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from penstock.config.pipeline import FileFormat
+from penstock.lake.ingest.cast import from_python
+
+MALFORMED = "malformed"
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file of a plan, or a part of it.
+
+    Attributes:
+        path: full path in its file system.
+        format: parquet, jsonl or csv.
+        size: bytes when it was planned.
+        modified: nanoseconds since the epoch when it was planned.
+        first, end: rows (Parquet) or bytes (text) of this part; end -1: to the end.
+        records: how many, where the format tells without reading; -1: not known.
+        since, until: only records with an event time in [since, until), us; none: all.
+        rest: also the records that have no event time at all.
+    """
+
+    path: str
+    format: str
+    size: int
+    modified: int
+    first: int = 0
+    end: int = -1
+    records: int = -1
+    since: int | None = None
+    until: int | None = None
+    rest: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Received:
+    """Records as they came.
+
+    Attributes:
+        columns: source columns, each of shape (n,).
+        malformed: row -> what is wrong with its form.
+        raw: the text of some rows.
+        place: where a row came from: file and line or row.
+    """
+
+    columns: pa.Table
+    raw: Callable[[Sequence[int]], list[str]]
+    place: Callable[[int], str]
+    malformed: dict[int, str] = field(default_factory=dict)
+
+
+def receive(item: Item, filesystem: pa.fs.FileSystem) -> Received:
+    """Read one item; a file that cannot be read at all is one malformed record."""
+    reader = {FileFormat.PARQUET: _parquet, FileFormat.JSONL: _jsonl, FileFormat.CSV: _csv}
+    try:
+        return reader[FileFormat(item.format)](item, filesystem)
+    except (OSError, pa.ArrowException, csv.Error, UnicodeDecodeError) as broken:
+        said = f"{UNREADABLE}: {type(broken).__name__}: {broken}"
+        return Received(
+            pa.table({"": pa.nulls(1)}), lambda rows: [""] * len(rows), lambda _: item.path, {0: said}
+        )
+
+
+def as_json(table: pa.Table) -> pa.Array:
+    """Each row as a JSON object. DuckDB: 1.3 M rows/s for 16 columns, json.dumps: 0.1 M."""
+    if not table.num_columns:
+        return pa.nulls(table.num_rows, pa.string())
+    with duckdb.connect(config={"threads": 2}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("rows", table)
+        got = connection.sql("SELECT CAST(to_json(rows) AS VARCHAR) AS j FROM rows")
+        column = got.to_arrow_table()["j"]
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
+
+
+def _parquet(item: Item, filesystem: pa.fs.FileSystem) -> Received:
+    with filesystem.open_input_file(item.path) as stream:
+        table = pq.read_table(stream)
+    end = table.num_rows if item.end < 0 else item.end
+    table = _with_hive(table.slice(item.first, end - item.first), item.path)
+    return Received(
+        table,
+        lambda rows: as_json(table.take(list(rows))).to_pylist(),
+        lambda row: f"{item.path}: row {item.first + row + 1}",
+    )
+
+
+def _with_hive(table: pa.Table, path: str) -> pa.Table:
+    """With the columns that stand in the path, as day=2024-01-01/, and not in the file."""
+    for part in path.split("/")[:-1]:
+        name, found, value = part.partition("=")
+        if found and name not in table.column_names:
+            text = None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+            table = table.append_column(name, pa.repeat(pa.scalar(text, pa.string()), len(table)))
+    return table
+
+
+def _text_lines(item: Item, filesystem: pa.fs.FileSystem) -> tuple[list[bytes], int]:
+    """The lines of a part and the number of lines before it."""
+    with filesystem.open_input_file(item.path) as stream:
+        before = 0
+        if item.first:
+            before = stream.read(item.first).count(b"\n")
+        end = item.size if item.end < 0 else item.end
+        content = stream.read(end - item.first)
+    lines = content.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return lines, before
+
+
+def _jsonl(item: Item, filesystem: pa.fs.FileSystem) -> Received:
+    lines, before = _text_lines(item, filesystem)
+    numbered = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
+    records: list[dict[str, Any]] = []
+    malformed: dict[int, str] = {}
+    for row, (_, line) in enumerate(numbered):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as broken:
+            value, malformed[row] = {}, f"not JSON: {broken}"
+        if not isinstance(value, dict):
+            value, malformed[row] = {}, "not a JSON object"
+        records.append(value)
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns = {name: from_python([r.get(name) for r in records]) for name in names}
+    table = pa.table(columns) if columns else pa.table({"": pa.nulls(len(records))})
+    return Received(
+        table,
+        lambda rows: [numbered[r][1].decode(errors="replace") for r in rows],
+        lambda row: f"{item.path}: line {numbered[row][0]}",
+        malformed,
+    )
+
+
+def _csv(item: Item, filesystem: pa.fs.FileSystem) -> Received:
+    lines, before = _text_lines(item, filesystem)
+    if item.first:
+        with filesystem.open_input_file(item.path) as stream:
+            header = stream.read(min(item.first, 1 << 20)).split(b"\n")[0]
+    else:
+        header, lines, before = (lines[0] if lines else b""), lines[1:], 1
+    names = next(csv.reader([header.decode("utf-8-sig").rstrip("\r")]), [])
+    numbered = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
+    malformed: dict[int, str] = {}
+    texts = []
+    for row, (_, line) in enumerate(numbered):
+        try:
+            texts.append(line.decode().rstrip("\r"))
+        except UnicodeDecodeError as broken:
+            texts.append("")
+            malformed[row] = f"not UTF-8: {broken.reason}"
+    rows = _split(texts, len(names), malformed)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    table = pa.table({n: pa.array(c, pa.string()) for n, c in zip(names, columns, strict=True)})
+    return Received(
+        table,
+        lambda picked: [numbered[r][1].decode(errors="replace") for r in picked],
+        lambda row: f"{item.path}: line {numbered[row][0]}",
+        malformed,
+    )
+
+
+def _split(texts: list[str], width: int, malformed: dict[int, str]) -> list[list[str]]:
+    """Fields of each line; a record is one line, so that one bad quote spoils one record."""
+    rows = list(csv.reader(io.StringIO("\n".join(texts)))) if '"' not in "".join(texts) else []
+    if len(rows) != len(texts):
+        rows = [next(csv.reader([text]), []) for text in texts]
+    for i, fields in enumerate(rows):
+        if len(fields) != width:
+            malformed.setdefault(i, f"{len(fields)} fields where the header has {width}")
+            rows[i] = [""] * width
+    return rows

@@ -1,0 +1,132 @@
+"""Reading Delta tables by their data files with pyarrow: no JVM, no table held at exit.
+
+``DeltaTable.to_pyarrow_table`` aborts the process at exit in most runs (deltalake 1.6 with
+pyarrow 26), so files are listed by deltalake and read by pyarrow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
+from deltalake import DeltaTable
+
+from penstock.lake.commit import Table
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a table.
+
+    Attributes:
+        path: relative to the table's URI.
+        rows: how many.
+        least, greatest: smallest and largest value of the asked column; none: not known.
+    """
+
+    path: str
+    rows: int
+    least: int | None
+    greatest: int | None
+
+    def holds(self, first: int, last: int) -> bool:
+        """Whether some row may have a value in [first, last]."""
+        below = self.greatest is not None and self.greatest < first
+        above = self.least is not None and self.least > last
+        return not (below or above)
+
+
+def data_files(delta: DeltaTable, column: str) -> list[DataFile]:
+    """The files of the snapshot at hand with the range of one column; unknown stays unknown."""
+    actions = pa.table(delta.get_add_actions(flatten=True))
+    names = set(actions.column_names)
+    nothing = [None] * actions.num_rows
+    least = actions[f"min.{column}"] if f"min.{column}" in names else nothing
+    greatest = actions[f"max.{column}"] if f"max.{column}" in names else nothing
+    plain = [x.to_pylist() if isinstance(x, pa.ChunkedArray) else x for x in (least, greatest)]
+    rows = actions["num_records"].to_pylist()
+    paths = actions["path"].to_pylist()
+    return [DataFile(*each) for each in zip(paths, rows, *plain, strict=True)]
+
+
+def read_files(
+    uri: str,
+    paths: Sequence[str],
+    schema: pa.Schema,
+    columns: Sequence[str],
+    where: pc.Expression | None = None,
+) -> pa.Table:
+    """Columns of some data files of a table.
+
+    Args:
+        uri: the table's.
+        paths: relative to it; hive partitions in them become columns.
+        schema: of the table; a file that lacks a column gives nulls.
+        columns: the wanted ones, in the wanted order.
+        where: keep only rows for which it is true.
+    """
+    if not paths:
+        return schema.empty_table().select(list(columns))
+    filesystem, root = pa.fs.FileSystem.from_uri(_as_uri(uri))
+    hive = ds.partitioning(pa.schema([f for f in schema if f.name == "origin"]), flavor="hive")
+    files = [f"{root}/{path}" for path in paths]
+    dataset = ds.dataset(
+        files,
+        schema=schema,
+        format="parquet",
+        filesystem=filesystem,
+        partitioning=hive,
+        partition_base_dir=root,
+    )
+    return dataset.to_table(columns=list(columns), filter=where, use_threads=True)
+
+
+def read_table(
+    table: Table, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+) -> pa.Table:
+    """All rows of a table at its newest version; an absent table is empty."""
+    schema = table.spec.schema
+    wanted = list(columns or schema.names)
+    if not table.exists():
+        return schema.empty_table().select(wanted)
+    delta = table.refresh()
+    paths = [f.path for f in data_files(delta, wanted[0])]
+    return read_files(table.spec.uri, paths, schema, wanted, where)
+
+
+def _as_uri(uri: str) -> str:
+    return uri if "://" in uri else f"file://{uri}"
+
+
+class Tail:
+    """Follows a table by a rising column: each call returns the rows that are new.
+
+    Positions are values of the column, never versions or files: those do not survive compaction.
+    """
+
+    def __init__(self, table: Table, column: str, after: int) -> None:
+        self.table, self.column, self.after = table, column, after
+        self._seen: set[str] = set()
+        self._version = -1
+
+    def take(self) -> pa.Table:
+        """Rows with a greater value than any taken before, in order."""
+        schema = self.table.spec.schema
+        if not self.table.exists():
+            return schema.empty_table()
+        delta = self.table.refresh()
+        if delta.version() == self._version:
+            return schema.empty_table()
+        files = data_files(delta, self.column)
+        fresh = [f for f in files if f.path not in self._seen]
+        wanted = [f.path for f in fresh if f.greatest is None or f.greatest > self.after]
+        rows = read_files(
+            self.table.spec.uri, wanted, schema, schema.names, pc.field(self.column) > self.after
+        ).sort_by(self.column)
+        self._seen = {f.path for f in files}
+        self._version = delta.version()
+        if rows.num_rows:
+            self.after = rows[self.column][-1].as_py()
+        return rows

@@ -1,0 +1,283 @@
+"""The tables of a pipeline: where they lie and what their rows are.
+
+Every table is Delta, append-only, without column mapping or deletion vectors, so that any Delta
+reader can read it. Instants are microseconds, UTC.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.core.measure import ColumnType
+from penstock.core.step import StepSpec
+
+INSTANT = pa.timestamp("us", tz="UTC")
+ARROW: dict[ColumnType, pa.DataType] = {
+    ColumnType.STRING: pa.string(),
+    ColumnType.LONG: pa.int64(),
+    ColumnType.DOUBLE: pa.float64(),
+    ColumnType.BOOLEAN: pa.bool_(),
+    ColumnType.TIMESTAMP: INSTANT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """One table.
+
+    Attributes:
+        uri: where it lies.
+        schema: its columns when it is made.
+        partitioned: the columns its files are divided by.
+        indexed: columns that get statistics (only the first 32 would by default).
+    """
+
+    uri: str
+    schema: pa.Schema
+    partitioned: tuple[str, ...] = ()
+    indexed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of one pipeline below a lake's URI."""
+
+    lake: str
+    pipeline: str
+
+    def uri(self, *parts: str) -> str:
+        """Where a table of this pipeline lies."""
+        return "/".join((self.lake.rstrip("/"), self.pipeline, *parts))
+
+    def events(self, columns: dict[str, ColumnType]) -> TableSpec:
+        """One accepted record a row; what was not declared is in ``extra`` as JSON."""
+        declared = [pa.field(name, ARROW[kind]) for name, kind in columns.items()]
+        schema = pa.schema(
+            [
+                ("arrival_seq", pa.int64()),
+                ("event_time", INSTANT),
+                ("ingest_time", INSTANT),
+                ("block", pa.int64()),
+                ("origin", pa.string()),
+                ("extra", pa.string()),
+                *declared,
+            ]
+        )
+        return TableSpec(self.uri("events"), schema, ("origin",), ("arrival_seq", "event_time"))
+
+    def quarantine(self) -> TableSpec:
+        """One refused record a row, raw, with its reason and place."""
+        return TableSpec(
+            self.uri("quarantine"),
+            pa.schema(
+                [
+                    ("arrival_seq", pa.int64()),
+                    ("reason", pa.string()),
+                    ("detail", pa.string()),
+                    ("place", pa.string()),
+                    ("raw", pa.string()),
+                    ("ingest_time", INSTANT),
+                    ("block", pa.int64()),
+                    ("origin", pa.string()),
+                ]
+            ),
+            indexed=("arrival_seq",),
+        )
+
+    def plans(self) -> TableSpec:
+        """One ingest batch a row, written before it is read."""
+        return TableSpec(
+            self.uri("plans"),
+            pa.schema(
+                [
+                    ("number", pa.int64()),
+                    ("kind", pa.string()),
+                    ("origin", pa.string()),
+                    ("first_seq", pa.int64()),
+                    ("first_block", pa.int64()),
+                    ("arrived_at", INSTANT),
+                    ("positions", pa.string()),
+                ]
+            ),
+        )
+
+    def blocks(self) -> TableSpec:
+        """One sealed block a row; until a block stands here nothing of it exists for a reader."""
+        return TableSpec(
+            self.uri("blocks"),
+            pa.schema(
+                [
+                    ("block", pa.int64()),
+                    ("kind", pa.string()),
+                    ("origin", pa.string()),
+                    ("first_seq", pa.int64()),
+                    ("last_seq", pa.int64()),
+                    ("accepted", pa.int64()),
+                    ("quarantined", pa.int64()),
+                    ("t_max", INSTANT),
+                    ("lateness_us", pa.int64()),
+                    ("arrived_at", INSTANT),
+                    ("plan", pa.int64()),
+                    ("sealed_at", INSTANT),
+                ]
+            ),
+        )
+
+    def decisions(self) -> TableSpec:
+        """One input of a controller from outside the event times a row."""
+        return TableSpec(
+            self.uri("decisions"),
+            pa.schema(
+                [
+                    ("step", pa.string()),
+                    ("block", pa.int64()),
+                    ("what", pa.string()),
+                    ("value", pa.string()),
+                    ("reason", pa.string()),
+                    ("decided_at", INSTANT),
+                ]
+            ),
+        )
+
+    def registry(self) -> TableSpec:
+        """One generation of one step a row."""
+        return TableSpec(
+            self.uri("registry"),
+            pa.schema(
+                [
+                    ("step", pa.string()),
+                    ("fingerprint", pa.string()),
+                    ("generation", pa.int64()),
+                    ("epoch", pa.int64()),
+                    ("start_block", pa.int64()),
+                    ("start_seq", pa.int64()),
+                    ("watermark_us", pa.int64()),
+                    ("t_max_us", pa.int64()),
+                    ("k_us", pa.int64()),
+                    ("reason", pa.string()),
+                    ("started_at", INSTANT),
+                ]
+            ),
+        )
+
+    def corrections(self) -> TableSpec:
+        """One frozen plan, or its completion, a row."""
+        return TableSpec(
+            self.uri("corrections"),
+            pa.schema(
+                [
+                    ("step", pa.string()),
+                    ("fingerprint", pa.string()),
+                    ("plan", pa.int64()),
+                    ("state", pa.string()),
+                    ("reason", pa.string()),
+                    ("after_seq", pa.int64()),
+                    ("through_seq", pa.int64()),
+                    ("watermark_us", pa.int64()),
+                    ("window_from_us", pa.int64()),
+                    ("window_to_us", pa.int64()),
+                    ("recheck", pa.bool_()),
+                    ("answers", pa.int64()),
+                    ("changed", pa.int64()),
+                    ("run_id", pa.string()),
+                    ("recorded_at", INSTANT),
+                ]
+            ),
+        )
+
+    def audits(self) -> TableSpec:
+        """One step in one audit a row."""
+        return TableSpec(
+            self.uri("audits"),
+            pa.schema(
+                [
+                    ("run_id", pa.string()),
+                    ("audited_at", INSTANT),
+                    ("step", pa.string()),
+                    ("through_seq", pa.int64()),
+                    ("passed", pa.bool_()),
+                    ("comparisons", pa.string()),
+                    ("failed", pa.string()),
+                ]
+            ),
+        )
+
+    def answers(self, step: StepSpec) -> TableSpec:
+        """One answer a row: timely, corrected or of the history."""
+        measures = [pa.field(m.name, ARROW[m.type]) for m in step.measures]
+        schema = pa.schema(
+            [
+                *key_fields(step),
+                ("window_start", INSTANT),
+                ("window_end", INSTANT),
+                *measures,
+                ("n_records", pa.int64()),
+                ("revision", pa.int64()),
+                ("reason", pa.string()),
+                ("generation", pa.int64()),
+                ("micro_batch", pa.int64()),
+                ("through_seq", pa.int64()),
+                ("published_at", INSTANT),
+            ]
+        )
+        return TableSpec(self._of(step, "answers"), schema, indexed=("window_start", "through_seq"))
+
+    def late(self, step: StepSpec, partial_fields: list[pa.Field]) -> TableSpec:
+        """Pairs (record, window) of one micro-batch that missed a window, summed by key."""
+        schema = pa.schema(
+            [
+                *key_fields(step),
+                ("window_start", INSTANT),
+                ("window_end", INSTANT),
+                *partial_fields,
+                ("n_records", pa.int64()),
+                ("last_seq", pa.int64()),
+                ("reason", pa.string()),
+                ("generation", pa.int64()),
+                ("micro_batch", pa.int64()),
+                ("published_at", INSTANT),
+            ]
+        )
+        return TableSpec(self._of(step, "late"), schema, indexed=("window_start", "last_seq"))
+
+    def control(self, step: StepSpec) -> TableSpec:
+        """One micro-batch a row: its commit seals the step up to ``through_seq``."""
+        return TableSpec(
+            self._of(step, "control"),
+            pa.schema(
+                [
+                    ("generation", pa.int64()),
+                    ("micro_batch", pa.int64()),
+                    ("block", pa.int64()),
+                    ("through_seq", pa.int64()),
+                    ("watermark_us", pa.int64()),
+                    ("t_max_us", pa.int64()),
+                    ("k_us", pa.int64()),
+                    ("slack_us", pa.int64()),
+                    ("records", pa.int64()),
+                    ("pairs_late", pa.int64()),
+                    ("pairs_answered", pa.int64()),
+                    ("pairs_open", pa.int64()),
+                    ("answers", pa.int64()),
+                    ("published_at", INSTANT),
+                ]
+            ),
+        )
+
+    def _of(self, step: StepSpec, table: str) -> str:
+        return self.uri(table, step.name, step.fingerprint)
+
+    def checkpoint(self, step: StepSpec, generation: int) -> str:
+        """Spark's checkpoint of one generation: a cache, never the truth."""
+        return self.uri("checkpoints", step.name, step.fingerprint, str(generation))
+
+
+def key_fields(step: StepSpec) -> list[pa.Field]:
+    """The key columns as answers carry them."""
+    return [pa.field(key.name, ARROW[key.type]) for key in step.keys]
+
+
+def local(uri: str) -> Path:
+    """The folder of a local URI."""
+    return Path(uri.removeprefix("file://"))

@@ -1,0 +1,75 @@
+"""Evaluates a step's expressions over Arrow columns, with the meaning of ``core.expression``."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.expression import Column, Expression, Literal, Operation, Operator
+from penstock.core.measure import ColumnType
+from penstock.lake.tables import ARROW
+
+ARITHMETIC = {
+    Operator.ADD: pc.add,
+    Operator.SUBTRACT: pc.subtract,
+    Operator.MULTIPLY: pc.multiply,
+    Operator.DIVIDE: pc.divide,
+}
+COMPARISON = {
+    Operator.EQUAL: pc.equal,
+    Operator.NOT_EQUAL: pc.not_equal,
+    Operator.LESS: pc.less,
+    Operator.LESS_EQUAL: pc.less_equal,
+    Operator.GREATER: pc.greater,
+    Operator.GREATER_EQUAL: pc.greater_equal,
+    Operator.AND: pc.and_kleene,
+    Operator.OR: pc.or_kleene,
+}
+
+Values = pa.ChunkedArray | pa.Scalar
+
+
+def evaluate(expression: Expression, table: pa.Table) -> Values:
+    """Values of an expression for each row, or one scalar for all of them."""
+    match expression:
+        case Column(name=name):
+            return table[name]
+        case Literal(value=bool(value)):
+            return pa.scalar(value, pa.bool_())
+        case Literal(value=str(value)):
+            return pa.scalar(value, pa.string())
+        case Literal(value=value):
+            return pa.scalar(float(value), ARROW[ColumnType.DOUBLE])
+        case Operation(operator=operator, arguments=arguments):
+            return _operate(operator, [evaluate(a, table) for a in arguments])
+
+
+def _operate(operator: Operator, values: list[Values]) -> Values:
+    if operator in ARITHMETIC:
+        left, right = (pc.cast(v, pa.float64(), safe=False) for v in values)
+        result = ARITHMETIC[operator](left, right)
+        return pc.if_else(pc.is_finite(result), result, pa.scalar(None, pa.float64()))
+    if operator is Operator.NOT:
+        return pc.invert(values[0])
+    if operator is Operator.IS_NULL:
+        return pc.is_null(values[0])
+    if operator is Operator.IN:
+        out = _compare(Operator.EQUAL, values[0], values[1])
+        for item in values[2:]:
+            out = pc.or_kleene(out, _compare(Operator.EQUAL, values[0], item))
+        return out
+    return _compare(operator, values[0], values[1])
+
+
+def _compare(operator: Operator, left: Values, right: Values) -> Values:
+    if left.type != right.type:  # a long beside a double
+        left, right = (pc.cast(v, pa.float64(), safe=False) for v in (left, right))
+    return COMPARISON[operator](left, right)
+
+
+def rows_where(condition: Expression | None, table: pa.Table) -> pa.Table:
+    """The rows for which a condition is true."""
+    if condition is None:
+        return table
+    kept = evaluate(condition, table)
+    if isinstance(kept, pa.Scalar):
+        return table if kept.as_py() else table.slice(0, 0)
+    return table.filter(pc.fill_null(kept, False))

@@ -1,0 +1,215 @@
+"""How a step's partial aggregates lie in columns, and how they merge and finish.
+
+A *partials table* has the key columns, grouping columns (``pane`` or ``window_start``, and
+``closed``), ``n_records``, ``last_seq`` and, for every distinct expression a measure is taken
+over, only the parts its functions need. No part is ever null: n says whether there is a value.
+Both runners, speed and correction, call these functions.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.errors import TerminalError
+from penstock.core.expression import Expression, MeasureSpec
+from penstock.core.measure import ColumnType, Function
+from penstock.core.step import StepSpec
+from penstock.lake.tables import ARROW, INSTANT, key_fields
+from penstock.spark.evaluate import evaluate
+from penstock.spark.kernel import Longs, exact_sum, exact_sum_longs, group, split_longs
+
+LONG_TOP, LONG_LOW = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+SUMS = {Function.SUM, Function.AVG}
+
+
+class SumOverflowError(TerminalError):
+    """A sum of integers left 64 bits."""
+
+    def __init__(self, step: str, measure: str) -> None:
+        self.step, self.measure = step, measure
+        super().__init__(
+            f"{step}.{measure}: a sum of integers exceeds 64 bits. Declare the column as double."
+        )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The partial columns of one step."""
+
+    step: StepSpec
+
+    @cached_property
+    def overs(self) -> tuple[Expression, ...]:
+        """The distinct expressions measures are taken over."""
+        found = (m.over for m in self.step.measures if m.over is not None)
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the key columns."""
+        return self.step.key_names
+
+    @cached_property
+    def fields(self) -> list[pa.Field]:
+        """The part columns with their types."""
+        fields = []
+        for i, over in enumerate(self.overs):
+            whole = self._kind(over) is ColumnType.LONG
+            value = pa.int64() if whole else pa.float64()
+            used = self._functions(over)
+            fields.append(pa.field(f"n_{i}", pa.int64()))
+            if used & SUMS:
+                fields += [pa.field(f"high_{i}", value), pa.field(f"low_{i}", value)]
+            if Function.MIN in used:
+                fields.append(pa.field(f"least_{i}", value))
+            if Function.MAX in used:
+                fields.append(pa.field(f"greatest_{i}", value))
+        return fields
+
+    def _kind(self, over: Expression) -> ColumnType:
+        kinds = {m.over_type for m in self.step.measures if m.over == over}
+        return ColumnType.LONG if kinds == {ColumnType.LONG} else ColumnType.DOUBLE
+
+    def _functions(self, over: Expression) -> set[Function]:
+        return {m.function for m in self.step.measures if m.over == over}
+
+    def schema(self, *grouping: str) -> pa.Schema:
+        """Of a partials table grouped by these columns besides the keys."""
+        whole = [pa.field(name, pa.int64()) for name in (*grouping, "n_records", "last_seq")]
+        return pa.schema([*key_fields(self.step), *whole, *self.fields])
+
+    def of_records(self, table: pa.Table, grouping: dict[str, Longs]) -> pa.Table:
+        """Aggregate records.
+
+        Args:
+            table: the step's columns and ``arrival_seq``; already filtered.
+            grouping: further columns to group by, each of shape (n,).
+        """
+        columns: dict[str, Longs | np.ndarray] = {}
+        for i, over in enumerate(self.overs):
+            columns |= self._parts(i, over, table)
+        keys = [table[k] for k in self.keys]
+        ones = np.ones(table.num_rows, np.int64)
+        seqs = np.asarray(table["arrival_seq"])
+        return self._grouped(table, keys, grouping, ones, seqs, columns)
+
+    def _parts(self, i: int, over: Expression, table: pa.Table) -> dict[str, np.ndarray]:
+        values = evaluate(over, table)
+        if isinstance(values, pa.Scalar):
+            values = pa.chunked_array([pa.repeat(values, table.num_rows)])
+        valid = np.asarray(pc.is_valid(values), dtype=bool)
+        out: dict[str, np.ndarray] = {f"n_{i}": valid.astype(np.int64)}
+        used = self._functions(over)
+        if used <= {Function.COUNT}:
+            return out
+        whole = self._kind(over) is ColumnType.LONG
+        plain = np.asarray(pc.fill_null(values, 0 if whole else 0.0))
+        plain = plain if whole else plain + 0.0  # -0.0 is 0.0
+        if used & SUMS:
+            high, low = split_longs(plain) if whole else (plain, np.zeros(len(plain)))
+            out |= {f"high_{i}": high, f"low_{i}": low}
+        top, bottom = (LONG_TOP, LONG_LOW) if whole else (np.inf, -np.inf)
+        if Function.MIN in used:
+            out[f"least_{i}"] = np.where(valid, plain, top)
+        if Function.MAX in used:
+            out[f"greatest_{i}"] = np.where(valid, plain, bottom)
+        return out
+
+    def merge(self, table: pa.Table, *grouping: str) -> pa.Table:
+        """Aggregate partials again, by the keys and these columns."""
+        names = [f.name for f in self.fields]
+        columns = {n: np.asarray(table[n]) for n in names}
+        by = {g: np.asarray(table[g]) for g in grouping}
+        keys = [table[k] for k in self.keys]
+        counts, seqs = np.asarray(table["n_records"]), np.asarray(table["last_seq"])
+        return self._grouped(table, keys, by, counts, seqs, columns)
+
+    def _grouped(
+        self,
+        table: pa.Table,
+        keys: list[pa.ChunkedArray],
+        grouping: dict[str, Longs],
+        counts: Longs,
+        seqs: Longs,
+        columns: dict[str, np.ndarray],
+    ) -> pa.Table:
+        ids, first = group([*keys, *grouping.values()], table.num_rows)
+        groups = len(first)
+        n_records = np.zeros(groups, np.int64)
+        np.add.at(n_records, ids, counts)
+        last_seq = np.full(groups, -1, np.int64)
+        np.maximum.at(last_seq, ids, seqs)
+        out: dict[str, pa.Array | np.ndarray] = {
+            k: column.take(pa.array(first)) for k, column in zip(self.keys, keys, strict=True)
+        }
+        out |= {name: values[first] for name, values in grouping.items()}
+        out |= {"n_records": n_records, "last_seq": last_seq}
+        for i, over in enumerate(self.overs):
+            out |= self._aggregated(i, over, columns, ids, groups)
+        return pa.table(out).cast(self.schema(*grouping))
+
+    def _aggregated(
+        self, i: int, over: Expression, columns: dict[str, np.ndarray], ids: Longs, groups: int
+    ) -> dict[str, np.ndarray]:
+        whole = self._kind(over) is ColumnType.LONG
+        n = np.zeros(groups, np.int64)
+        np.add.at(n, ids, columns[f"n_{i}"])
+        out: dict[str, np.ndarray] = {f"n_{i}": n}
+        if f"high_{i}" in columns:
+            high, low = columns[f"high_{i}"], columns[f"low_{i}"]
+            if whole:
+                out[f"high_{i}"], out[f"low_{i}"] = exact_sum_longs(ids, groups, high, low)
+            else:
+                out[f"high_{i}"], out[f"low_{i}"] = exact_sum(ids, groups, [high, low])
+        if f"least_{i}" in columns:
+            least = np.full(groups, LONG_TOP if whole else np.inf)
+            np.minimum.at(least, ids, columns[f"least_{i}"])
+            out[f"least_{i}"] = least
+        if f"greatest_{i}" in columns:
+            greatest = np.full(groups, LONG_LOW if whole else -np.inf)
+            np.maximum.at(greatest, ids, columns[f"greatest_{i}"])
+            out[f"greatest_{i}"] = greatest
+        return out
+
+    def finish(self, table: pa.Table) -> dict[str, pa.Array]:
+        """The measures of a partials table.
+
+        Raises:
+            SumOverflowError: a sum of integers does not fit 64 bits.
+        """
+        return {m.name: self._finished(m, table) for m in self.step.measures}
+
+    def _finished(self, measure: MeasureSpec, table: pa.Table) -> pa.Array:
+        if measure.over is None:
+            return pa.array(np.asarray(table["n_records"]))
+        i = self.overs.index(measure.over)
+        n = np.asarray(table[f"n_{i}"])
+        if measure.function is Function.COUNT:
+            return pa.array(n)
+        nothing = n == 0
+        if measure.function in SUMS:
+            value = self._total(measure, i, table, np.maximum(n, 1))
+        else:
+            part = "least" if measure.function is Function.MIN else "greatest"
+            value = np.asarray(table[f"{part}_{i}"])
+        return pa.array(value, mask=nothing).cast(ARROW[measure.type])
+
+    def _total(self, measure: MeasureSpec, i: int, table: pa.Table, n: Longs) -> np.ndarray:
+        high, low = np.asarray(table[f"high_{i}"]), np.asarray(table[f"low_{i}"])
+        whole = high.dtype == np.int64
+        if measure.function is Function.AVG:
+            total = high.astype(np.float64) * 2.0**32 + low if whole else high + low
+            return np.asarray(total / n)
+        if not whole:
+            return np.asarray(high + low)
+        if len(high) and (high.max() >= 2**31 or high.min() < -(2**31)):
+            raise SumOverflowError(self.step.name, measure.name)
+        return (high << np.int64(32)) + low
+
+
+def instants(micros: Longs) -> pa.Array:
+    """Instants of microseconds since the epoch."""
+    return pa.array(micros, pa.int64()).cast(INSTANT)

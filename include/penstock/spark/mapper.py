@@ -1,0 +1,100 @@
+"""Map: records to partials, and partials of panes to partials of windows.
+
+Lateness is decided here and nowhere else: ``closed`` is how many of a pane's windows the
+watermark in force for the record's block had closed (DESIGN section 3).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.step import StepSpec
+from penstock.core.window import WindowSpec
+from penstock.spark.evaluate import rows_where
+from penstock.spark.kernel import Longs
+from penstock.spark.layout import Layout
+
+READ = ("arrival_seq", "event_time", "block")
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Watermarks in force: ``watermarks[i]`` from block ``blocks[i]`` on; both ascending."""
+
+    blocks: tuple[int, ...]
+    watermarks: tuple[int, ...]
+
+    def at(self, blocks: Longs) -> Longs:
+        """Watermark in force for the records of these blocks, us."""
+        position = np.searchsorted(np.array(self.blocks), blocks, side="right") - 1
+        return np.array(self.watermarks, np.int64)[np.maximum(position, 0)]
+
+
+def columns_of(step: StepSpec) -> list[str]:
+    """Columns of ``events`` the mapper reads."""
+    return [*READ, *step.columns]
+
+
+def map_records(step: StepSpec, events: pa.Table, marks: Marks) -> pa.Table:
+    """Pre-aggregate records by (key, pane, closed).
+
+    Args:
+        step: the step.
+        events: the columns of ``columns_of``.
+        marks: the watermark in force for each block.
+
+    Returns:
+        A partials table grouped by ``pane`` (start, us) and ``closed``.
+    """
+    layout, spec = Layout(step), step.window
+    events = rows_where(step.where, events)
+    times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+    if spec.landmark:
+        events = events.filter(pa.array(times >= spec.origin))
+        times = times[times >= spec.origin]
+    pane = (times - spec.origin) // spec.pane * spec.pane + spec.origin
+    closed = closed_of(spec, pane, marks.at(np.asarray(events["block"])))
+    return layout.of_records(events, {"pane": pane, "closed": closed})
+
+
+def first_window(spec: WindowSpec, panes: Longs) -> Longs:
+    """Start of the earliest window that holds each pane (``WindowSpec.first_window``)."""
+    past = panes + spec.pane - spec.size - spec.origin
+    return -(-past // spec.slide) * spec.slide + spec.origin
+
+
+def windows_a_pane(spec: WindowSpec, panes: Longs) -> Longs:
+    """How many windows hold each pane."""
+    last = (panes - spec.origin) // spec.slide * spec.slide + spec.origin
+    return (last - first_window(spec, panes)) // spec.slide + 1
+
+
+def closed_of(spec: WindowSpec, panes: Longs, watermarks: Longs | int) -> Longs:
+    """How many windows of each pane have closed (``WindowSpec.closed_of``)."""
+    first = first_window(spec, panes)
+    closed = (watermarks - spec.size - first) // spec.slide + 1
+    return np.clip(closed, 0, windows_a_pane(spec, panes))
+
+
+def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa.Table:
+    """Give the partials of panes to windows number ``lows`` to ``highs`` of their panes.
+
+    Args:
+        step: the step.
+        panes: a partials table with ``pane``.
+        lows, highs: per row, the first window and one past the last, counted from the pane's
+            earliest; nothing where high <= low.
+
+    Returns:
+        A partials table grouped by ``window_start``.
+    """
+    layout, spec = Layout(step), step.window
+    copies = np.maximum(highs - lows, 0)
+    rows = np.repeat(np.arange(panes.num_rows), copies)
+    offset = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+    first = first_window(spec, np.asarray(panes["pane"]))
+    start = first[rows] + (lows[rows] + offset) * spec.slide
+    spread = panes.take(pa.array(rows)).append_column("window_start", pa.array(start))
+    return layout.merge(spread, "window_start")

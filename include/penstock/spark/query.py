@@ -1,0 +1,119 @@
+"""Starts the streaming query of one step."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming import StreamingQuery
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.clock import Clock
+from penstock.core.slack import WatermarkState
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING
+from penstock.lake.commit import Table
+from penstock.lake.generation import Generation, Registry, generations
+from penstock.lake.log import BoundedLateness, read_summaries, slack_changes, watermarks
+from penstock.lake.tables import Tables, local
+from penstock.spark.mapper import Marks
+from penstock.spark.reducer import Reducer
+from penstock.spark.sink import StepSink, Told
+from penstock.spark.source import FORMAT, LogSource, SourceSpec
+from penstock.spark.wire import Wire
+
+BLOCKS_A_MICRO_BATCH = 1_000
+
+
+def start_query(
+    spark: SparkSession,
+    tables: Tables,
+    pipeline: Pipeline,
+    step: StepSpec,
+    clock: Clock,
+    told: Told,
+    blocks: int = BLOCKS_A_MICRO_BATCH,
+) -> StreamingQuery:
+    """Start or go on with a step's query.
+
+    Args:
+        spark: the session.
+        tables: of the pipeline.
+        pipeline: its file.
+        step: one of its steps.
+        clock: tells when something was published.
+        told: gets each row of ``control`` once it is committed.
+        blocks: most blocks a micro-batch takes.
+    """
+    events = tables.events(pipeline.types)
+    generation = Registry(tables, clock, Table(events)).start(step)
+    epoch = next(g for g in generations(tables, step) if g.number == generation.epoch)
+    changes = tuple(slack_changes(tables, step.name))
+    shards = balanced_shards(spark)
+    spec = SourceSpec(
+        step=step,
+        tables=tables,
+        events=events,
+        generation=generation,
+        epoch=epoch,
+        changes=changes,
+        past=past_marks(tables, events_table=Table(events), epoch=epoch, at=generation,
+                        changes=changes),  # fmt: skip
+        shards=shards,
+        tasks=len(shards),
+        blocks=blocks,
+    )
+    spark.dataSource.register(LogSource)
+    rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
+    reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
+        statefulProcessor=Reducer(step),
+        outputStructType=from_arrow_schema(Wire(step).outgoing),
+        outputMode="Append",
+        timeMode="None",
+    )
+    checkpoint = tables.checkpoint(step, generation.number)
+    if "://" not in checkpoint:
+        Path(checkpoint).mkdir(parents=True, exist_ok=True)
+    sink = StepSink(tables, step, generation.number, clock, told)
+    return (
+        reduced.writeStream.queryName(step.name)
+        .option("checkpointLocation", str(local(checkpoint)))
+        .outputMode("append")
+        .foreachBatch(sink)
+        .start()
+    )
+
+
+def balanced_shards(spark: SparkSession) -> tuple[int, ...]:
+    """One shard id for each shuffle partition, so that no task gets two and none gets none."""
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+    ids = spark.range(64 * partitions).selectExpr("id", f"pmod(hash(id), {partitions}) AS p")
+    rows = ids.groupBy("p").agg(F.min("id").alias("id")).orderBy("p").collect()
+    return tuple(int(row["id"]) for row in rows)
+
+
+def past_marks(
+    tables: Tables,
+    *,
+    events_table: Table,
+    epoch: Generation,
+    at: Generation,
+    changes: tuple,  # type: ignore[type-arg]
+) -> Marks:
+    """Watermarks in force for the blocks before a generation, to rebuild its state.
+
+    Blocks before the epoch are its history: the epoch's own watermark judges them.
+    """
+    marks = [(BEGINNING, epoch.state.watermark)]
+    if at.number != epoch.number:
+        bounded = BoundedLateness(events_table)
+        past = read_summaries(tables)
+        for block in past:
+            if block.number < epoch.block and block.live and block.t_max is not None:
+                bounded.newest = max(bounded.newest, block.t_max)
+        lived = [b for b in past if epoch.block <= b.number < at.block]
+        start = WatermarkState(epoch.state.watermark, epoch.state.t_max, epoch.state.k, 0)
+        for block, before, _ in watermarks(start, lived, changes, bounded):
+            if marks[-1][1] != before.watermark:
+                marks.append((block.number, before.watermark))
+    return Marks(*(tuple(column) for column in zip(*marks, strict=True)))

@@ -1,0 +1,117 @@
+"""The sink: one micro-batch becomes commits of late, answers and control, in this order.
+
+The last one seals; a row of ``late`` or ``answers`` counts only if it stands there. Replays are
+no-ops by the transaction (generation, micro-batch).
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from penstock.core.clock import Clock
+from penstock.core.step import StepSpec
+from penstock.lake.commit import Table
+from penstock.lake.tables import INSTANT, Tables
+from penstock.spark.layout import instants
+from penstock.spark.wire import ANSWER, LATE, STATUS, Wire
+
+log = logging.getLogger(__name__)
+
+SPEED = "speed"
+Told = Callable[[dict[str, Any]], None]
+
+
+class StepSink:
+    """Writes the micro-batches of one generation of one step."""
+
+    def __init__(
+        self, tables: Tables, step: StepSpec, generation: int, clock: Clock, told: Told
+    ) -> None:
+        self.step, self.generation, self.clock, self.told = step, generation, clock, told
+        self.wire = Wire(step)
+        self.late = Table(tables.late(step, self.wire.layout.fields))
+        self.answers = Table(tables.answers(step))
+        self.control = Table(tables.control(step))
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Write one micro-batch; exactly one action runs on the stateful plan."""
+        rows = frame.toArrow()
+        kinds = rows["kind"]
+        late = rows.filter(pc.equal(kinds, LATE))
+        answers = rows.filter(pc.equal(kinds, ANSWER))
+        status = rows.filter(pc.equal(kinds, STATUS))
+        if not status.num_rows:  # Spark ran a micro-batch without data
+            return
+        application = f"{SPEED}:{self.generation}"
+        stamp = self._stamp(number)
+        if late.num_rows:
+            self.late.append(self._late(late, stamp), application, number)
+        if answers.num_rows:
+            self.answers.append(self._answers(answers, stamp), application, number)
+        row = self._control(late, answers, status, stamp)
+        table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
+        self.control.append(table, application, number)
+        self.told(row)
+
+    def _stamp(self, number: int) -> dict[str, Any]:
+        return {
+            "generation": self.generation,
+            "micro_batch": number,
+            "published_at": self.clock.now(),
+        }
+
+    def _late(self, rows: pa.Table, stamp: dict[str, Any]) -> pa.Table:
+        parts = {f.name: rows[f.name] for f in self.wire.layout.fields}
+        own = {"last_seq": rows["last_seq"], "reason": pa.repeat("late", rows.num_rows)}
+        return self._table(self.late, rows, stamp, parts | own)
+
+    def _answers(self, rows: pa.Table, stamp: dict[str, Any]) -> pa.Table:
+        own = {
+            "revision": pa.repeat(0, rows.num_rows),
+            "reason": pa.repeat(SPEED, rows.num_rows),
+            "through_seq": rows["last_seq"],
+        }
+        return self._table(self.answers, rows, stamp, self.wire.layout.finish(rows) | own)
+
+    def _table(
+        self, table: Table, rows: pa.Table, stamp: dict[str, Any], columns: dict[str, Any]
+    ) -> pa.Table:
+        start = np.asarray(rows["window_start"])
+        published = pa.repeat(pa.scalar(stamp["published_at"], INSTANT), rows.num_rows)
+        columns = {
+            **self.wire.keys_of(rows),
+            "window_start": instants(start),
+            "window_end": instants(start + self.step.window.size),
+            "n_records": rows["n_records"],
+            "generation": pa.repeat(stamp["generation"], rows.num_rows),
+            "micro_batch": pa.repeat(stamp["micro_batch"], rows.num_rows),
+            "published_at": published,
+            **columns,
+        }
+        schema = table.spec.schema
+        return pa.table({name: columns[name] for name in schema.names}).cast(schema)
+
+    def _control(
+        self, late: pa.Table, answers: pa.Table, status: pa.Table, stamp: dict[str, Any]
+    ) -> dict[str, Any]:
+        meta = json.loads(status["meta"][0].as_py())
+        return {
+            **stamp,
+            "block": meta["block"],
+            "through_seq": meta["seq"],
+            "watermark_us": meta["to"],
+            "t_max_us": meta["t_max"],
+            "k_us": meta["k"],
+            "slack_us": meta["slack"],
+            "records": meta["records"],
+            "pairs_late": pc.sum(late["n_records"]).as_py() or 0,
+            "pairs_answered": pc.sum(answers["n_records"]).as_py() or 0,
+            "pairs_open": pc.sum(status["n_records"]).as_py() or 0,
+            "answers": answers.num_rows,
+        }

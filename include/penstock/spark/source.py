@@ -1,0 +1,262 @@
+"""Spark's way into the log: a streaming source that takes whole sealed blocks.
+
+``latestOffset`` folds the slack policy over the new blocks, and the watermark of every block
+becomes part of the offset: a replay never recomputes it. The tasks read only the columns they
+need and pre-aggregate before a row reaches Spark (Mars).
+Source: DESIGN section 3; Spark 4.2 admission control for Python sources.
+"""
+
+import json
+import pickle
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.core.slack import SlackChange, WatermarkState
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING
+from penstock.lake.commit import Table
+from penstock.lake.generation import Generation
+from penstock.lake.log import BoundedLateness, summaries, watermarks
+from penstock.lake.read import Tail, data_files, read_files
+from penstock.lake.tables import INSTANT, TableSpec, Tables
+from penstock.spark.kernel import hash_rows
+from penstock.spark.mapper import Marks, closed_of, columns_of, map_records, windows_a_pane
+from penstock.spark.wire import PARTIAL, PUNCTUATION, Wire, filled
+
+FORMAT = "penstock_log"
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """All the source has to know; it travels as text.
+
+    Attributes:
+        step: the step.
+        tables: where the log lies.
+        events: the table of events as the pipeline file declares it.
+        generation: where to start, and from which state.
+        epoch: the definition's first generation: blocks before it are history.
+        changes: slack decisions.
+        past: watermarks in force for blocks of the epoch before the generation.
+        shards: ids of the reducer's shards.
+        tasks: into how many tasks a micro-batch is cut.
+        blocks: most blocks a micro-batch takes.
+    """
+
+    step: StepSpec
+    tables: Tables
+    events: TableSpec
+    generation: Generation
+    epoch: Generation
+    changes: tuple[SlackChange, ...]
+    past: Marks
+    shards: tuple[int, ...]
+    tasks: int
+    blocks: int
+
+    def to_text(self) -> str:
+        """For an option of the source."""
+        return b64encode(pickle.dumps(self)).decode()
+
+    @staticmethod
+    def from_text(text: str) -> "SourceSpec":
+        """Read back what ``to_text`` wrote in this application."""
+        spec = pickle.loads(b64decode(text))  # noqa: S301  written by this application
+        assert isinstance(spec, SourceSpec)  # noqa: S101
+        return spec
+
+
+@dataclass(frozen=True)
+class Part(InputPartition):
+    """What one task reads: positions [first, last] in some files."""
+
+    first: int
+    last: int
+    paths: tuple[str, ...]
+    marks: Marks
+    seed: bool = False
+    meta: str = ""
+
+
+class LogSource(DataSource):
+    """``format("penstock_log")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Rows of ``Wire.incoming``."""
+        wire = Wire(SourceSpec.from_text(self.options["spec"]).step)
+        return from_arrow_schema(wire.incoming)
+
+    def streamReader(self, schema: StructType) -> "LogReader":  # noqa: ARG002, N802  Spark's name
+        """The reader."""
+        return LogReader(SourceSpec.from_text(self.options["spec"]))
+
+
+class LogReader(DataSourceStreamReader):
+    """Takes sealed blocks from the log."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self.spec = spec
+        self._blocks: Tail | None = None
+        self._events: Table | None = None
+        self._bounded: BoundedLateness | None = None
+        self._waiting: list[Any] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Only what the tasks need: a table must not cross into a forked worker."""
+        return {"spec": self.spec}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["spec"])  # type: ignore[misc]
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
+        """Where the generation starts; the same however often it is asked."""
+        start = self.spec.generation
+        return {
+            "block": start.block,
+            "seq": start.seq,
+            "watermark": start.state.watermark,
+            "t_max": start.state.t_max,
+            "k": start.state.k,
+            "slack": start.state.slack,
+            "first": True,
+        }
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ANN401, ARG002, N802
+        """The end of the next micro-batch: whole blocks, with the watermark of each.
+
+        A generation's first one may hold no block: it seals the start and loads the seed.
+        """
+        if isinstance(start, str):
+            start = json.loads(start)
+        self._open(start["block"])
+        assert self._blocks is not None and self._bounded is not None  # noqa: S101
+        if len(self._waiting) < self.spec.blocks:
+            self._waiting.extend(summaries(self._blocks.take()))
+        self._waiting = [b for b in self._waiting if b.number >= start["block"]]
+        taken = self._waiting[: self.spec.blocks]
+        if not taken and not start["first"]:
+            return start
+        state = WatermarkState(start["watermark"], start["t_max"], start["k"], start["slack"])
+        marks: list[tuple[int, int]] = []
+        closings: list[tuple[int, int]] = []
+        for block, before, after in watermarks(state, taken, self.spec.changes, self._bounded):
+            if not marks or marks[-1][1] != before.watermark:
+                marks.append((block.number, before.watermark))
+            if after.watermark > before.watermark:
+                closings.append((after.watermark, block.last_seq))
+            state = after
+        return {
+            "block": taken[-1].number + 1 if taken else start["block"],
+            "seq": taken[-1].last_seq if taken else start["seq"],
+            "watermark": state.watermark,
+            "t_max": state.t_max,
+            "k": state.k,
+            "slack": state.slack,
+            "first": False,
+            "marks": marks or [(start["block"], start["watermark"])],
+            "closings": closings,
+        }
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:  # type: ignore[override]
+        """The tasks of a micro-batch; the first also carries the punctuation."""
+        self._open(start["block"])
+        assert self._events is not None  # noqa: S101
+        files = data_files(self._events.refresh(), "arrival_seq")
+        marks = Marks(*(tuple(column) for column in zip(*end["marks"], strict=True)))
+        meta = {
+            "from": start["watermark"],
+            "to": end["watermark"],
+            "closings": end["closings"],
+            "records": end["seq"] - start["seq"],
+            **{k: end[k] for k in ("block", "seq", "t_max", "k", "slack")},
+        }
+        parts = [
+            Part(a, b, tuple(f.path for f in files if f.holds(a, b)), marks)
+            for a, b in _cut(start["seq"] + 1, end["seq"], self.spec.tasks)
+        ]
+        if start["first"] and start["seq"] >= 0:
+            parts += [
+                Part(a, b, tuple(f.path for f in files if f.holds(a, b)), self.spec.past, seed=True)
+                for a, b in _cut(0, start["seq"], self.spec.tasks)
+            ]
+        return [Part(0, -1, (), marks, meta=json.dumps(meta)), *parts]
+
+    def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Partials of one part, or the punctuation: one row a shard."""
+        wire, shards = Wire(self.spec.step), self.spec.shards
+        if partition.meta:
+            ids = pa.array(shards, pa.int64())
+            rows = filled(
+                wire.incoming, len(shards), shard=ids, kind=PUNCTUATION, meta=partition.meta
+            )
+            yield from rows.to_batches()
+            return
+        partials = self._partials(partition)
+        if not partials.num_rows:
+            return
+        partials = wire.to_inner(partials)
+        keys = [partials[k] for k in wire.layout.keys]
+        which = hash_rows(keys, partials.num_rows) % len(shards)
+        rows = filled(
+            wire.incoming,
+            partials.num_rows,
+            shard=np.array(shards)[which],
+            kind=PARTIAL,
+            seed=int(partition.seed),
+            **{name: partials[name] for name in wire.panes.names},
+        )
+        yield from rows.combine_chunks().to_batches()
+
+    def _partials(self, part: Part) -> pa.Table:
+        spec, step = self.spec, self.spec.step
+        where = (pc.field("arrival_seq") >= part.first) & (pc.field("arrival_seq") <= part.last)
+        reach = spec.generation.state.watermark - step.window.size
+        if part.seed and reach > BEGINNING + step.window.size:
+            where &= pc.field("event_time") >= pa.scalar(reach, pa.int64()).cast(INSTANT)
+        wanted = columns_of(step)
+        events = read_files(spec.events.uri, part.paths, spec.events.schema, wanted, where)
+        partials = map_records(step, events, part.marks)
+        if part.seed:  # what had closed by then is answered already
+            panes = np.asarray(partials["pane"])
+            closed = closed_of(step.window, panes, spec.generation.state.watermark)
+            count = windows_a_pane(step.window, panes)
+            low = np.maximum(closed, np.asarray(partials["closed"]))
+            partials = partials.filter(pa.array(low < count))
+        return partials
+
+    def _open(self, block: int) -> None:
+        """Tables are opened in the process that uses them: deltalake does not survive a fork."""
+        if self._blocks is not None:
+            return
+        self._blocks = Tail(Table(self.spec.tables.blocks()), "block", -1)
+        self._events = Table(self.spec.events)
+        self._bounded = BoundedLateness(self._events)
+        found = summaries(self._blocks.take())
+        for past in found:
+            if past.number < block and past.live and past.t_max is not None:
+                self._bounded.newest = max(self._bounded.newest, past.t_max)
+        self._waiting = [b for b in found if b.number >= block]
+
+
+def _cut(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
+    """Cut positions [first, last] into at most so many equal runs; small ones stay whole."""
+    count = last - first + 1
+    if count <= 0:
+        return []
+    tasks = 1 if count < 20_000 else tasks
+    bounds = [first + count * i // tasks for i in range(tasks + 1)]
+    return [(a, b - 1) for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
