@@ -106,8 +106,10 @@ def read_pipeline(path: Path) -> tuple[Pipeline | None, list[ConfigProblem]]:
     if not isinstance(node, yaml.MappingNode):
         return None, [ConfigProblem(path, 1, "file", "is empty or not a mapping", "See the docs")]
     lines = dict(_lines(node, ()))
-    twice = [ConfigProblem(path, line, _dots(loc), "stands twice", "Delete one") for loc, line
-             in _doubled(node, ())]
+    twice = [
+        ConfigProblem(path, line, _dots(loc), "stands twice", "Delete one")
+        for loc, line in _doubled(node, ())
+    ]
     loader = yaml.SafeLoader("")
     try:
         content: dict[Any, Any] = loader.construct_document(node)

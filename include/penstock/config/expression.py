@@ -138,7 +138,9 @@ def _checked(
     if operator in {Operator.AND, Operator.OR, Operator.NOT} and set(kinds) != {"boolean"}:
         raise ValueError(f"'{text}' needs conditions, found {' and '.join(kinds)}")
     if len(set(kinds)) > 1:
-        raise ValueError(f"'{text}' compares {' with '.join(dict.fromkeys(kinds))}: make them alike")
+        raise ValueError(
+            f"'{text}' compares {' with '.join(dict.fromkeys(kinds))}: make them alike"
+        )
     if "timestamp" in kinds:
         raise ValueError(f"'{text}': instants can only be tested with IS NULL")
     return Operation(operator, arguments)

@@ -144,7 +144,7 @@ class Pipeline(Model):
 
     @field_validator("columns", mode="before")
     @classmethod
-    def _short_form(cls, value: Any) -> Any:  # noqa: ANN401  raw YAML
+    def _short_form(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
         return {k: {"type": v} if isinstance(v, str) else v for k, v in value.items()}

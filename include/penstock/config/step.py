@@ -146,7 +146,7 @@ class StepConfig(Model):
         return Column(key, types[key])
 
 
-def _in(part: str, parse: Any, *arguments: Any) -> Any:  # noqa: ANN401  adds where to what
+def _in(part: str, parse: Any, *arguments: Any) -> Any:
     try:
         return parse(*arguments)
     except ValueError as wrong:

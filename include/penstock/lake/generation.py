@@ -21,7 +21,10 @@ from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
 from penstock.lake.log import SLACK, BoundedLateness, read_summaries, slack_changes, watermarks
 from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
+from penstock.lake.tables import Tables, local
+
+FAILED = "penstock_failed"
+FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +139,7 @@ class Registry:
         block = blocks[-1].number + 1 if blocks else 0
         seq = blocks[-1].last_seq if blocks else -1
         state = WatermarkState()
-        fold = watermarks(
-            state, blocks, [SlackChange(0, step.slack)], BoundedLateness(self.events)
-        )
+        fold = watermarks(state, blocks, [SlackChange(0, step.slack)], BoundedLateness(self.events))
         for _, _, after in fold:
             state = after
         history = [b.t_max for b in blocks if not b.live and b.t_max is not None]
@@ -207,6 +208,8 @@ class Registry:
             for spec in (self.tables.late(step, []), self.tables.answers(step))
         )
         logged, committed = spark_progress(self.tables.checkpoint(step, newest.number))
+        if _failures(self.tables.checkpoint(step, newest.number)) >= FAILURES:
+            return False
         if committed is None and not own:
             return not begun or 0 in logged
         replays = committed == micro_batch - 2 or (committed is None and micro_batch == 1)
@@ -242,6 +245,33 @@ def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:
     return logged, max(committed, default=None)
 
 
+def note_failure(tables: Tables, step: StepSpec) -> None:
+    """Count a failed run of the newest generation's query at the micro-batch it stands at.
+
+    After ``FAILURES`` at the same one its checkpoint is taken for damaged: the next start
+    rebuilds the state from the log.
+    """
+    found = current(tables, step)
+    if found is None:
+        return
+    folder = local(tables.checkpoint(step, found[1].number))
+    _, committed = spark_progress(str(folder))
+    path = folder / FAILED
+    before = path.read_text().split() if path.exists() else []
+    same = len(before) == 2 and before[0] == str(committed)
+    count = int(before[1]) + 1 if same else 1
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{committed} {count}")
+
+
+def _failures(checkpoint: str) -> int:
+    path = local(checkpoint) / FAILED
+    if not path.exists():
+        return 0
+    at, count = path.read_text().split()
+    return int(count) if at == str(spark_progress(checkpoint)[1]) else 0
+
+
 def _offset(lines: list[str]) -> dict[str, Any] | None:
     try:
         offset = json.loads(lines[2])
@@ -259,5 +289,3 @@ def _numbered(filesystem: pa.fs.FileSystem, folder: str) -> list[tuple[int, str]
     selector = pa.fs.FileSelector(folder, allow_not_found=True)
     infos = filesystem.get_file_info(selector)
     return sorted((int(i.base_name), i.path) for i in infos if i.base_name.isdigit())
-
-

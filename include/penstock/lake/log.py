@@ -11,8 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackPolicy, SlackSpec
-from penstock.core.slack import WatermarkState, spec_at
+from penstock.core.slack import (
+    BlockKind,
+    BlockSummary,
+    SlackChange,
+    SlackPolicy,
+    SlackSpec,
+    WatermarkState,
+    spec_at,
+)
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.ingest.door import BLOCK, LIVE, lateness_of

@@ -169,6 +169,7 @@ class Tables:
                 [
                     ("step", pa.string()),
                     ("fingerprint", pa.string()),
+                    ("epoch", pa.int64()),
                     ("plan", pa.int64()),
                     ("state", pa.string()),
                     ("reason", pa.string()),

@@ -101,9 +101,7 @@ def add_pairs(
     return out, rest - (out - total)
 
 
-def exact_sum_longs(
-    ids: Longs, groups: int, high: Longs, low: Longs
-) -> tuple[Longs, Longs]:
+def exact_sum_longs(ids: Longs, groups: int, high: Longs, low: Longs) -> tuple[Longs, Longs]:
     """Sum of 96-bit integers ``high * 2**32 + low`` per group, normalised."""
     out_high, out_low = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     np.add.at(out_high, ids, high)

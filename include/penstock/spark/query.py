@@ -57,8 +57,9 @@ def start_query(
         generation=generation,
         epoch=epoch,
         changes=changes,
-        past=past_marks(tables, events_table=Table(events), epoch=epoch, at=generation,
-                        changes=changes),  # fmt: skip
+        past=past_marks(
+            tables, events_table=Table(events), epoch=epoch, at=generation, changes=changes
+        ),  # fmt: skip
         shards=shards,
         tasks=len(shards),
         blocks=blocks,

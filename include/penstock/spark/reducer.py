@@ -39,9 +39,9 @@ class Reducer(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802  Spark's name
         self,
-        key: Any,  # noqa: ANN401, ARG002
+        key: Any,  # noqa: ARG002
         rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: ANN401, ARG002, N803
+        timerValues: Any,  # noqa: ARG002, N803
     ) -> Iterator[pd.DataFrame]:
         """Add a micro-batch's partials, pass its late pairs on, answer what closed."""
         schema = self.wire.incoming

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.config.settings import pin_python
+from penstock.config.settings import Settings, pin_python
 from penstock.core.errors import ConfigError
 
 DELTA_JARS = ("delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
@@ -27,7 +27,14 @@ def delta_jars(folder: Path) -> str:
     return ",".join(str(path) for path in paths)
 
 
-def settings(jars: Path, *, master: str, memory: str, partitions: int) -> dict[str, str]:
+def settings_of(settings: Settings) -> dict[str, str]:
+    """Spark's configuration of a job on this machine."""
+    return configuration(
+        settings.jars, master=settings.spark_master, memory=settings.driver_memory, partitions=2
+    )
+
+
+def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> dict[str, str]:
     """Spark's configuration; the reasons are in docs/concepts/spark-settings.md."""
     return {
         "spark.master": master,
@@ -59,11 +66,11 @@ def settings(jars: Path, *, master: str, memory: str, partitions: int) -> dict[s
 
 
 @contextmanager
-def open_session(name: str, configuration: dict[str, str]) -> Iterator[SparkSession]:
+def open_session(name: str, options: dict[str, str]) -> Iterator[SparkSession]:
     """A session that is stopped at the end."""
     pin_python(sys.executable)
     builder = SparkSession.builder.appName(name)
-    for key, value in configuration.items():
+    for key, value in options.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:

@@ -27,7 +27,7 @@ from penstock.lake.commit import Table
 from penstock.lake.generation import Generation
 from penstock.lake.log import BoundedLateness, summaries, watermarks
 from penstock.lake.read import Tail, data_files, read_files
-from penstock.lake.tables import INSTANT, TableSpec, Tables
+from penstock.lake.tables import INSTANT, Tables, TableSpec
 from penstock.spark.kernel import hash_rows
 from penstock.spark.mapper import Marks, closed_of, columns_of, map_records, windows_a_pane
 from penstock.spark.wire import PARTIAL, PUNCTUATION, Wire, filled
@@ -135,7 +135,7 @@ class LogReader(DataSourceStreamReader):
             "first": True,
         }
 
-    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ANN401, ARG002, N802
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
         """The end of the next micro-batch: whole blocks, with the watermark of each.
 
         A generation's first one may hold no block: it seals the start and loads the seed.

@@ -55,7 +55,7 @@ def cast(array: pa.Array, kind: ColumnType, zone: ZoneInfo) -> tuple[pa.Array, M
     return out, bad
 
 
-def _text(value: Any) -> str | None:  # noqa: ANN401  any JSON value
+def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)

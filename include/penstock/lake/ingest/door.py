@@ -8,7 +8,6 @@ nothing and doubles nothing (DESIGN section 2; the model's ``Ingest``).
 
 import json
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import History, Mode, Pipeline, Source
+from penstock.config.pipeline import Mode, Pipeline, Source
 from penstock.core.clock import Clock
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
@@ -69,6 +68,7 @@ class Door:
         self._last_live: Plan | None = None
         self._next_seq = self._next_block = 0
         self._t_max = BEGINNING
+        self._ended = False
 
     def work(self, origin: str = LIVE, since: int | None = None, until: int | None = None) -> int:
         """Finish the unfinished plan, else make and finish one.
@@ -88,17 +88,20 @@ class Door:
         if plan is None:
             plan = self._plan(origin, since, until)
         if plan is None:
+            last = self._last_live
+            self._ended = last is not None and last.kind is BlockKind.END
             return -1
         return self._carry_out(plan)
 
     @property
     def ended(self) -> bool:
-        """Whether the source is bounded and everything up to its end is sealed."""
-        self._catch_up()
-        last = self._last_live
-        return (
-            last is not None and last.kind is BlockKind.END and self._unfinished() is None
-        )
+        """Whether, as of the last ``work``, a bounded source has been sealed up to its end."""
+        return self._ended
+
+    @property
+    def next_block(self) -> int:
+        """Number of the block that will be sealed next, as of the last ``work``."""
+        return self._next_block
 
     def _catch_up(self) -> None:
         for row in self._plan_tail.take().to_pylist():
@@ -198,9 +201,7 @@ class Door:
         self._catch_up()
         return at
 
-    def _quarantined(
-        self, received: Received, judged: Judged, plan: Plan, at: int
-    ) -> pa.Table:
+    def _quarantined(self, received: Received, judged: Judged, plan: Plan, at: int) -> pa.Table:
         rows = np.flatnonzero(~judged.accepted)
         picked = [int(r) for r in rows]
         table = pa.table(
@@ -301,5 +302,3 @@ def run_through(door: Door, origin: str, since: int | None, until: int | None) -
         if received < 0:
             return total
         total += received
-
-

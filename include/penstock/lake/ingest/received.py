@@ -79,7 +79,10 @@ def receive(item: Item, filesystem: pa.fs.FileSystem) -> Received:
     except (OSError, pa.ArrowException, csv.Error, UnicodeDecodeError) as broken:
         said = f"{UNREADABLE}: {type(broken).__name__}: {broken}"
         return Received(
-            pa.table({"": pa.nulls(1)}), lambda rows: [""] * len(rows), lambda _: item.path, {0: said}
+            pa.table({"": pa.nulls(1)}),
+            lambda rows: [""] * len(rows),
+            lambda _: item.path,
+            {0: said},
         )
 
 

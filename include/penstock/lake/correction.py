@@ -1,0 +1,237 @@
+"""Planning corrections: which windows, as of which position; frozen before anything runs.
+
+A plan names no records and no windows: those are a function of the log up to its position and
+of the plan before it, so planning costs the same for one late record and for a million.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.clock import Clock
+from penstock.core.errors import TransientError
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING, micros
+from penstock.lake.commit import Table
+from penstock.lake.generation import current
+from penstock.lake.read import read_table
+from penstock.lake.tables import INSTANT, Tables
+from penstock.lake.view import BACKFILL, LATE, Position, late_at, position
+
+PLANNED, DONE = "planned", "done"
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionPlan:
+    """One frozen plan.
+
+    Attributes:
+        epoch: the definition's first generation.
+        number: of the plan, rising for a step.
+        reason: late, or backfill for the history before the epoch.
+        after_seq: late rows up to here are in earlier plans.
+        through_seq: the plan speaks for the log up to here.
+        watermark: windows that end after it are left alone, us.
+        since, until: only windows that start in [since, until), us; none: all.
+        recheck: also windows no late record touched, where the answer differs.
+    """
+
+    epoch: int
+    number: int
+    reason: str
+    after_seq: int
+    through_seq: int
+    watermark: int
+    since: int | None
+    until: int | None
+    recheck: bool
+
+    @property
+    def application(self) -> str:
+        """Who commits the plan's answers."""
+        return f"correct:{self.epoch}:{self.number}"
+
+    @property
+    def restricted(self) -> bool:
+        """Whether it takes only a range of windows."""
+        return self.since is not None or self.until is not None
+
+
+def plans(tables: Tables, step: StepSpec) -> tuple[list[CorrectionPlan], set[int]]:
+    """All plans of a definition's epoch, in order, and the numbers of those that are done."""
+    found = current(tables, step)
+    if found is None:
+        return [], set()
+    rows = read_table(Table(tables.corrections())).filter(
+        (pc.field("step") == step.name) & (pc.field("epoch") == found[0].number)
+    )
+    planned = rows.filter(pc.equal(rows["state"], PLANNED)).sort_by("plan").to_pylist()
+    done = rows.filter(pc.equal(rows["state"], DONE))["plan"].to_pylist()
+    return [
+        CorrectionPlan(
+            r["epoch"],
+            r["plan"],
+            r["reason"],
+            r["after_seq"],
+            r["through_seq"],
+            r["watermark_us"],
+            r["window_from_us"],
+            r["window_to_us"],
+            r["recheck"],
+        )
+        for r in planned
+    ], set(done)
+
+
+class Planner:
+    """Writes plans for one step."""
+
+    def __init__(self, tables: Tables, step: StepSpec, clock: Clock, run_id: str) -> None:
+        self.tables, self.step, self.clock, self.run_id = tables, step, clock, run_id
+        self.corrections = Table(tables.corrections())
+
+    def due(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        *,
+        recheck: bool = False,
+    ) -> list[CorrectionPlan]:
+        """Freeze what is to be done and return every plan that is not done yet.
+
+        Args:
+            since, until: restrict to windows that start in [since, until); none: all pending.
+            recheck: also compare answers that no late record touched.
+        """
+        self._plan_history()
+        at = position(self.tables, self.step)
+        if at is not None:
+            self._plan_late(at, since, until, recheck)
+        planned, done = plans(self.tables, self.step)
+        return [p for p in planned if p.number not in done]
+
+    def _plan_history(self) -> None:
+        """The answers of everything that was there before the epoch."""
+        found = current(self.tables, self.step)
+        planned, _ = plans(self.tables, self.step)
+        if found is None or any(p.reason == BACKFILL for p in planned):
+            return
+        epoch = found[0]
+        if epoch.seq < 0 or epoch.state.watermark == BEGINNING:
+            return
+        self._freeze(epoch.number, BACKFILL, -1, epoch.seq, epoch.state.watermark, None, None)
+
+    def _plan_late(
+        self, at: Position, since: datetime | None, until: datetime | None, recheck: bool
+    ) -> None:
+        planned, _ = plans(self.tables, self.step)
+        full = [p.through_seq for p in planned if p.reason == LATE and not p.restricted]
+        after = max(full, default=-1)
+        low = None if since is None else micros(since)
+        high = None if until is None else micros(until)
+        plan = CorrectionPlan(
+            at.epoch.number, 0, LATE, after, at.sealed.seq, at.sealed.state.watermark,
+            low, high, recheck,
+        )  # fmt: skip
+        if recheck or touched(self.tables, self.step, plan, at).num_rows:
+            self._freeze(
+                plan.epoch, LATE, after, plan.through_seq, plan.watermark, low, high,
+                recheck=recheck,
+            )  # fmt: skip
+
+    def _freeze(
+        self,
+        epoch: int,
+        reason: str,
+        after: int,
+        through: int,
+        watermark: int,
+        low: int | None,
+        high: int | None,
+        *,
+        recheck: bool = False,
+    ) -> None:
+        rows = read_table(self.corrections).filter(pc.field("step") == self.step.name)
+        number = (pc.max(rows["plan"]).as_py() or 0) + 1
+        row = {
+            "step": self.step.name,
+            "fingerprint": self.step.fingerprint,
+            "epoch": epoch,
+            "plan": number,
+            "state": PLANNED,
+            "reason": reason,
+            "after_seq": after,
+            "through_seq": through,
+            "watermark_us": watermark,
+            "window_from_us": low,
+            "window_to_us": high,
+            "recheck": recheck,
+            "answers": None,
+            "changed": None,
+            "run_id": self.run_id,
+            "recorded_at": self.clock.now(),
+        }
+        table = pa.Table.from_pylist([row], schema=self.corrections.spec.schema)
+        if not self.corrections.append(table, f"plan:{self.step.name}", number):
+            raise TransientError(f"{self.step.name}: another run planned at the same moment")
+
+    def finish(self, plan: CorrectionPlan, answers: int, changed: int) -> None:
+        """Note that a plan is done."""
+        row = {
+            "step": self.step.name,
+            "fingerprint": self.step.fingerprint,
+            "epoch": plan.epoch,
+            "plan": plan.number,
+            "state": DONE,
+            "reason": plan.reason,
+            "through_seq": plan.through_seq,
+            "answers": answers,
+            "changed": changed,
+            "run_id": self.run_id,
+            "recorded_at": self.clock.now(),
+        }
+        table = pa.Table.from_pylist([row], schema=self.corrections.spec.schema)
+        self.corrections.append(table, f"done:{self.step.name}:{plan.number}", 0)
+
+
+def touched(
+    tables: Tables, step: StepSpec, plan: CorrectionPlan, at: Position | None = None
+) -> pa.Table:
+    """The windows and keys a plan of late records is about: ``window_start`` and the keys."""
+    at = at or position(tables, step)
+    names = ["window_start", *step.key_names]
+    if at is None:
+        return tables.answers(step).schema.empty_table().select(names)
+    late = late_at(tables, step, at, [])
+    late = late.filter(
+        (pc.field("last_seq") > plan.after_seq) & (pc.field("last_seq") <= plan.through_seq)
+    )
+    late = within(late, plan.since, plan.until)
+    return late.group_by(names).aggregate([]).select(names)
+
+
+def within(rows: pa.Table, since: int | None, until: int | None) -> pa.Table:
+    """Rows whose window starts in [since, until)."""
+    if since is not None:
+        rows = rows.filter(pc.greater_equal(rows["window_start"], _instant(since)))
+    if until is not None:
+        rows = rows.filter(pc.less(rows["window_start"], _instant(until)))
+    return rows
+
+
+def _instant(us: int) -> pa.Scalar:
+    return pa.scalar(us, pa.int64()).cast(INSTANT)
+
+
+def pending_count(tables: Tables, step: StepSpec) -> int:
+    """Windows and keys that wait for a correction."""
+    at = position(tables, step)
+    if at is None:
+        return 0
+    planned, done = plans(tables, step)
+    full = [p for p in planned if p.reason == LATE and not p.restricted and p.number in done]
+    after = max((p.through_seq for p in full), default=-1)
+    plan = CorrectionPlan(at.epoch.number, 0, LATE, after, at.sealed.seq, 0, None, None, False)
+    return touched(tables, step, plan, at).num_rows

@@ -1,0 +1,132 @@
+"""What an audit expects of its comparisons: the checks, what each means, how grave it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How grave it is when a check does not hold; Great Expectations' own words."""
+
+    CRITICAL = "critical"  # the answers or the log are not what was promised: the audit is red
+    WARNING = "warning"  # somebody should look
+    INFO = "info"  # good to know, often normal
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One expectation about one column of the comparisons, for every step.
+
+    Args:
+        column: the column that is looked at.
+        claim: what should hold; the line of the report.
+        meaning: what it means when the claim does not hold, and where to look.
+        severity: whether a failure makes the audit red.
+        least: the least value allowed, None for any.
+        greatest: the greatest value allowed, None for any.
+        example: word with which ``what`` of this check's examples begins; None: has no examples.
+    """
+
+    column: str
+    claim: str
+    meaning: str
+    severity: Severity = Severity.CRITICAL
+    least: float | None = 0
+    greatest: float | None = 0
+    example: str | None = None
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "numbers_missing",
+        "Every number of the log stands in events or in quarantine.",
+        "Records were received whose number is in neither table: they were lost at the door.",
+    ),
+    Check(
+        "numbers_doubled",
+        "No number of the log stands twice.",
+        "Numbers stand more than once in events and quarantine: records were doubled at the door.",
+    ),
+    Check(
+        "records_unbalanced",
+        "Received = accepted + quarantined.",
+        "The counts of the sealed blocks do not add up: the difference was lost (or, when"
+        " negative, doubled) between the source and the log.",
+    ),
+    Check(
+        "pairs_unaccounted",
+        "Every (record, window) pair is on time, late, open, preloaded or excluded.",
+        "Pairs are in no account (or, when negative, in two): the step dropped or repeated"
+        " records between the log and its answers.",
+    ),
+    Check(
+        "wrong_answers",
+        "Every compared answer equals its recomputation.",
+        "Answers in force differ from the recomputation over the log, and no correction is"
+        " pending for them. Backfill the correction over these windows with recheck.",
+        example="wrong",
+    ),
+    Check(
+        "missing_answers",
+        "Every closed window with records has an answer.",
+        "Closed windows hold records but no answer is in force for them. Backfill the"
+        " correction over these windows with recheck.",
+        example="missing",
+    ),
+    Check(
+        "extra_answers",
+        "Every answer rests on records of the log.",
+        "Answers are in force for windows and keys without any record.",
+        example="extra",
+    ),
+    Check(
+        "doubled_answers",
+        "Every window and key has one answer in force.",
+        "Windows and keys have two different answers that both claim to be in force.",
+        example="doubled",
+    ),
+    Check(
+        "overdue_answers",
+        "No answer waits for its correction longer than two correction intervals.",
+        "The correction does not run, or does not keep up with the late records: look at the"
+        " runs of its DAG.",
+        example="overdue",
+    ),
+    Check(
+        "late_without_answer",
+        "Every window with late records has an answer or waits for its correction.",
+        "Late records never reached an answer, and no correction is planned that would take them.",
+        example="late",
+    ),
+    Check(
+        "quarantined_share",
+        "At most 5 % of the received records are quarantined.",
+        "Much of the source is refused: look at the reasons in the quarantine table.",
+        severity=Severity.WARNING,
+        greatest=0.05,
+    ),
+    Check(
+        "pending_answers",
+        "No answer waits for a correction.",
+        "Late records came after the last correction: normal, the next one takes them.",
+        severity=Severity.INFO,
+    ),
+    Check(
+        "answers_compared",
+        "At least one answer of every step was compared.",
+        "Nothing was compared: no window has closed yet, or all of them are pending.",
+        severity=Severity.INFO,
+        least=1,
+        greatest=None,
+    ),
+)
+
+STEPS_CLAIM = "Every step of the pipeline was compared."
+STEPS_MEANING = (
+    "The comparisons miss a step of the pipeline, or hold one that it does not have: what was"
+    " not compared proves nothing."
+)
+ONCE_CLAIM = "Every step was compared once."
+ONCE_MEANING = "A step has several rows of comparisons: the audit's own sums are not to be trusted."
+
+EXAMPLE_OF: Mapping[str, str] = {check.column: check.example for check in CHECKS if check.example}

@@ -1,0 +1,242 @@
+"""Run the audit's Great Expectations suite over its comparisons and write its Data Docs."""
+
+import json
+import logging
+import shutil
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from penstock.quality.checks import (
+    CHECKS,
+    ONCE_CLAIM,
+    ONCE_MEANING,
+    STEPS_CLAIM,
+    STEPS_MEANING,
+    Check,
+    Severity,
+)
+from penstock.quality.comparisons import checked
+from penstock.quality.lock import locked
+from penstock.quality.outcome import FailedExpectation, read_outcome
+from penstock.quality.reports import KEPT_REPORTS, Reports, safe_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from great_expectations import Checkpoint, ExpectationSuite
+    from great_expectations.core.batch_definition import BatchDefinition
+    from great_expectations.data_context import FileDataContext
+    from great_expectations.expectations.expectation import Expectation
+
+log = logging.getLogger(__name__)
+
+SITE = "penstock"
+PATIENCE_SECONDS = 300.0  # a run takes less than a second, but its machine may be busy
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResult:
+    """What the audit of one pipeline found.
+
+    Args:
+        success: no critical expectation failed.
+        failed: every expectation that failed, the gravest first.
+        report: URL path of this run's page, relative to the pipeline's site.
+        expectations: how many were evaluated.
+        statistics: Great Expectations' own counts.
+    """
+
+    success: bool
+    failed: tuple[FailedExpectation, ...]
+    report: str
+    expectations: int
+    statistics: Mapping[str, Any]
+
+
+def run_suite(  # noqa: PLR0913  one audit has that many coordinates
+    comparisons: "pd.DataFrame",
+    *,
+    pipeline: str,
+    steps: Collection[str],
+    run_name: str,
+    root: Path,
+    site: Path,
+    at: datetime,
+    kept: int = KEPT_REPORTS,
+) -> SuiteResult:
+    """Validate the comparisons, write this run's report and the site's index.
+
+    Several audits of one pipeline may run at once: they take turns.
+
+    Args:
+        comparisons: one row a step, columns as in ``penstock.quality.comparisons``.
+        pipeline: the pipeline's name.
+        steps: names of all steps the pipeline has.
+        run_name: the audit's run, for people; need not be unique.
+        root: folder of the Great Expectations project, for this pipeline alone.
+        site: folder of the pipeline's Data Docs.
+        at: instant of the audit, aware.
+        kept: how many reports stay, this one included.
+
+    Raises:
+        ComparisonsError: the table has not the agreed shape.
+        ReportsBusyError: another audit of this pipeline did not end in time.
+        ReportError: the page could not be written.
+    """
+    frame = checked(comparisons, pipeline=pipeline)
+    audit = {
+        "pipeline": pipeline,
+        "run_name": run_name,
+        "at": at.isoformat(),
+        "comparisons": json.loads(frame.to_json(orient="records")),
+    }
+    reports = Reports(site=site, store=root / "gx" / "uncommitted" / "validations", kept=kept)
+    with locked(root / "lock", patience_seconds=PATIENCE_SECONDS), _quiet():
+        import great_expectations as gx
+
+        _forget_configuration(root / "gx")
+        context = gx.get_context(mode="file", project_root_dir=root)
+        batch = _configured(context, site)
+        suite = context.suites.add_or_update(
+            gx.ExpectationSuite(name=pipeline, expectations=_expectations(steps, audit))
+        )
+        validated = _checkpoint(context, suite, batch).run(
+            batch_parameters={"dataframe": frame},
+            run_id=gx.RunIdentifier(run_name=safe_name(run_name), run_time=at),
+        )
+        ((key, result),) = validated.run_results.items()
+        outcome = read_outcome(result.to_json_dict())
+        reports.prune()
+        context.build_data_docs(site_names=[SITE], resource_identifiers=[key, _key_of(suite)])
+        page = PurePosixPath("validations", *key.to_tuple()).with_suffix(".html")
+        report = reports.record(outcome, page)
+    log.info("audited pipeline=%s status=%s report=%s", pipeline, outcome.status, report)
+    return SuiteResult(
+        success=not outcome.critical,
+        failed=outcome.failed,
+        report=report,
+        expectations=outcome.statistics["evaluated_expectations"],
+        statistics=outcome.statistics,
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the engine's deprecation warnings out of a job's output."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def _forget_configuration(project: Path) -> None:
+    """Start from an empty configuration: a former run may have been killed while writing it.
+
+    The results of former runs stay; everything else is written anew by each run.
+    """
+    for name in ("great_expectations.yml", "uncommitted/config_variables.yml"):
+        (project / name).unlink(missing_ok=True)
+    for name in ("expectations", "checkpoints", "validation_definitions"):
+        shutil.rmtree(project / name, ignore_errors=True)
+
+
+def _configured(context: "FileDataContext", site: Path) -> "BatchDefinition":
+    """Set up the project: no telemetry, no progress bars, our pages."""
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context.enable_analytics(enable=False)
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    context.variables.data_docs_sites = {SITE: _site_config(site)}
+    context.variables.save()
+    source = context.data_sources.add_or_update_pandas("audit")
+    return source.add_dataframe_asset("comparisons").add_batch_definition_whole_dataframe("run")
+
+
+def _site_config(site: Path) -> dict[str, Any]:
+    pages = "penstock.quality.pages"
+    view = {"module_name": pages, "class_name": "OfflineView"}
+    return {
+        "module_name": pages,
+        "class_name": "OfflineSite",
+        "show_how_to_buttons": False,
+        "store_backend": {
+            "class_name": "TupleFilesystemStoreBackend",
+            "base_directory": str(site.resolve()),
+        },
+        "site_section_builders": {
+            "expectations": {
+                "renderer": {"module_name": pages, "class_name": "SuiteRenderer"},
+                "view": view,
+            },
+            "validations": {
+                "renderer": {"module_name": pages, "class_name": "AuditRenderer"},
+                "view": view,
+            },
+            "profiling": "None",
+        },
+    }
+
+
+def _expectations(steps: Collection[str], audit: Mapping[str, Any]) -> list["Expectation"]:
+    """The suite; its first expectation carries the audit itself, so that a page is complete."""
+    import great_expectations.expectations as gxe
+
+    every = gxe.ExpectColumnDistinctValuesToEqualSet(
+        column="step",
+        value_set=sorted(steps),
+        description=STEPS_CLAIM,
+        severity=Severity.CRITICAL.value,
+        meta={"meaning": STEPS_MEANING, "audit": dict(audit)},
+    )
+    once = gxe.ExpectColumnValuesToBeUnique(
+        column="step",
+        description=ONCE_CLAIM,
+        severity=Severity.CRITICAL.value,
+        meta={"meaning": ONCE_MEANING},
+    )
+    return [every, once, *map(_expectation, CHECKS)]
+
+
+def _expectation(check: Check) -> "Expectation":
+    import great_expectations.expectations as gxe
+
+    return gxe.ExpectColumnValuesToBeBetween(
+        column=check.column,
+        min_value=check.least,
+        max_value=check.greatest,
+        description=check.claim,
+        severity=check.severity.value,
+        meta={"meaning": check.meaning},
+    )
+
+
+def _checkpoint(
+    context: "FileDataContext", suite: "ExpectationSuite", batch: "BatchDefinition"
+) -> "Checkpoint":
+    """What runs the suite over a batch; its results are kept in the project's store."""
+    import great_expectations as gx
+
+    definition = context.validation_definitions.add_or_update(
+        gx.ValidationDefinition(name=suite.name, data=batch, suite=suite)
+    )
+    return context.checkpoints.add_or_update(
+        gx.Checkpoint(
+            name=suite.name,
+            validation_definitions=[definition],
+            result_format={
+                "result_format": "COMPLETE",
+                "unexpected_index_column_names": ["step"],
+            },
+        )
+    )
+
+
+def _key_of(suite: "ExpectationSuite") -> Any:
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+    )
+
+    return ExpectationSuiteIdentifier(name=suite.name)

@@ -1,0 +1,279 @@
+"""The correction runner: recomputes frozen plans with the functions of the speed layer.
+
+It recomputes from ``events`` up to the plan's position and appends; a reader prefers the answer
+that has seen most of the log. Chunks are committed under (plan, chunk): killing it anywhere and
+running it again appends nothing twice.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.clock import Clock
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING
+from penstock.lake.commit import Table
+from penstock.lake.correction import CorrectionPlan, Planner, touched, within
+from penstock.lake.generation import Registry, current, sealed_rows
+from penstock.lake.tables import INSTANT, Tables
+from penstock.lake.view import BACKFILL, LATE, answers_at, in_force, position
+from penstock.spark.kernel import Longs, hash_rows
+from penstock.spark.layout import instants
+from penstock.spark.mapper import Marks, columns_of, map_records, to_windows, windows_a_pane
+from penstock.spark.wire import Wire
+
+log = logging.getLogger(__name__)
+
+PAIRS_A_CHUNK = 4_000_000
+NO_MARKS = Marks((0,), (BEGINNING,))
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """What a plan did."""
+
+    answers: int
+    changed: int
+
+
+class Corrector:
+    """Carries out the plans of one step."""
+
+    def __init__(
+        self, spark: SparkSession, tables: Tables, pipeline: Pipeline, step: StepSpec, clock: Clock
+    ) -> None:
+        self.spark, self.tables, self.step, self.clock = spark, tables, step, clock
+        self.events = tables.events(pipeline.types)
+        self.answers = Table(tables.answers(step))
+        self.wire = Wire(step)
+
+    def run(self, planner: Planner, plan: CorrectionPlan) -> Corrected:
+        """Carry out one plan; again, if it was interrupted."""
+        known = self._known(plan)
+        total = changed = 0
+        wanted = touched(self.tables, self.step, plan) if self._by_touch(plan) else None
+        for chunk, (low, high) in enumerate(self._chunks(plan, wanted)):
+            part = None if wanted is None else within(wanted, low, high)
+            if part is not None and not part.num_rows:
+                continue
+            found = self._recompute(plan, low, high, part)
+            rows, different = self._revised(found, known, plan)
+            if rows.num_rows:
+                self.answers.append(rows, plan.application, chunk)
+            total += rows.num_rows
+            changed += different
+        planner.finish(plan, total, changed)
+        log.info(
+            "corrected step=%s plan=%d reason=%s through_seq=%d answers=%d changed=%d",
+            self.step.name, plan.number, plan.reason, plan.through_seq, total, changed,
+        )  # fmt: skip
+        return Corrected(total, changed)
+
+    def _by_touch(self, plan: CorrectionPlan) -> bool:
+        return plan.reason == LATE and not plan.recheck
+
+    def _known(self, plan: CorrectionPlan) -> pa.Table | None:
+        at = position(self.tables, self.step)
+        if plan.reason == BACKFILL or at is None:
+            return None
+        rows = answers_at(self.tables, self.step, at)
+        mine = (pc.field("micro_batch") == plan.number) & (pc.field("reason") == LATE)
+        return in_force(rows.filter(~mine), self.step)
+
+    def _chunks(self, plan: CorrectionPlan, wanted: pa.Table | None) -> list[tuple[int, int]]:
+        """Ranges of window starts, a function of the plan alone."""
+        size = self.step.window.size
+        if wanted is not None:
+            starts = np.sort(np.asarray(pc.cast(wanted["window_start"], pa.int64())))
+            each = PAIRS_A_CHUNK // 4
+            cuts = np.unique(np.append(starts[::each], starts[-1] + 1)) if len(starts) else []
+            return [(int(a), int(b)) for a, b in zip(cuts, cuts[1:], strict=False)]
+        events = self._prefix(plan)
+        row = events.agg(
+            F.count(F.lit(1)).alias("n"),
+            F.min(F.unix_micros("event_time")).alias("low"),
+            F.max(F.unix_micros("event_time")).alias("high"),
+        ).collect()[0]
+        if not row["n"]:
+            return []
+        low, high = row["low"] - size, min(row["high"], plan.watermark - size) + 1
+        low = low if plan.since is None else max(low, plan.since)
+        high = high if plan.until is None else min(high, plan.until)
+        pairs = row["n"] * max(1, size // self.step.window.slide)
+        cuts = np.linspace(low, max(high, low), 2 + pairs // PAIRS_A_CHUNK).astype(np.int64)
+        return [(int(a), int(b)) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+
+    def _prefix(self, plan: CorrectionPlan) -> DataFrame:
+        events = self.spark.read.format("delta").load(self.events.uri)
+        return events.where(F.col("arrival_seq") <= plan.through_seq)
+
+    def _recompute(
+        self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
+    ) -> pa.Table:
+        """Partials of the windows that start in [low, high), by window and key."""
+        step, wire, size = self.step, self.wire, self.step.window.size
+        ends = min(high + size, plan.watermark)
+        events = self._prefix(plan).where(
+            (F.col("event_time") >= F.timestamp_micros(F.lit(low)))
+            & (F.col("event_time") < F.timestamp_micros(F.lit(max(ends, low))))
+        )
+        starts = None
+        if wanted is not None:
+            starts = np.unique(np.asarray(pc.cast(wanted["window_start"], pa.int64())))
+        have = set(events.columns)
+        columns = columns_of(step)
+        missing = [c for c in columns if c not in have]
+        types = {f.name: f for f in from_arrow_schema(self.events.schema)}
+        for name in missing:
+            events = events.withColumn(name, F.lit(None).cast(types[name].dataType))
+        tasks = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        panes = events.select(*columns).mapInArrow(
+            _mapping(step, self.events.schema, tasks), from_arrow_schema(_panes(wire))
+        )
+        windows = panes.groupBy("shard").applyInArrow(
+            _reducing(step, low, high, plan.watermark, starts), from_arrow_schema(_windows(wire))
+        )
+        found = windows.toArrow()
+        return found if wanted is None else self._semi_join(found, wanted)
+
+    def _semi_join(self, found: pa.Table, wanted: pa.Table) -> pa.Table:
+        names = ["window_start", *self.step.key_names]
+        wanted = self.wire.to_inner(wanted)
+        at = wanted.schema.get_field_index("window_start")
+        starts = pc.cast(wanted["window_start"], pa.int64())
+        wanted = wanted.set_column(at, "window_start", starts)
+        return found.join(wanted.select(names), names, join_type="left semi")
+
+    def _revised(
+        self, found: pa.Table, known: pa.Table | None, plan: CorrectionPlan
+    ) -> tuple[pa.Table, int]:
+        """Rows of ``answers``, and how many differ from the answer in force before."""
+        start = np.asarray(found["window_start"])
+        count = found.num_rows
+        measures = self.wire.layout.finish(found)
+        columns = {
+            **self.wire.keys_of(found),
+            "window_start": instants(start),
+            "window_end": instants(start + self.step.window.size),
+            **measures,
+            "n_records": found["n_records"],
+            "revision": pa.repeat(0, count),
+            "reason": pa.repeat(plan.reason, count),
+            "generation": pa.repeat(plan.epoch, count),
+            "micro_batch": pa.repeat(plan.number, count),
+            "through_seq": pa.repeat(plan.through_seq, count),
+            "published_at": pa.repeat(pa.scalar(self.clock.now(), INSTANT), count),
+        }
+        schema = self.answers.spec.schema
+        rows = pa.table({n: columns[n] for n in schema.names}).cast(schema)
+        if known is None:
+            return rows, count
+        names = ["window_start", *self.step.key_names]
+        before = [*(m.name for m in self.step.measures), "n_records", "revision"]
+        old = known.select([*names, *before]).rename_columns(
+            [*names, *(f"old_{n}" for n in before)]
+        )
+        both = rows.join(old, names, join_type="left outer")
+        new = pc.is_null(both["old_revision"])
+        same = pc.invert(new)
+        for name in before[:-1]:
+            same = pc.and_(same, _alike(both[name], both[f"old_{name}"]))
+        revision = pc.add(pc.fill_null(both["old_revision"], 0), 1)
+        both = both.set_column(both.schema.get_field_index("revision"), "revision", revision)
+        if plan.recheck:
+            both = both.filter(pc.invert(same))
+        different = pc.sum(pc.cast(pc.invert(same), pa.int64())).as_py() or 0
+        return both.select(schema.names).cast(schema), int(different)
+
+
+def _alike(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.ChunkedArray:
+    both_null = pc.and_(pc.is_null(a), pc.is_null(b))
+    return pc.or_(pc.fill_null(pc.equal(a, b), False), both_null)
+
+
+def _panes(wire: Wire) -> pa.Schema:
+    return pa.schema([pa.field("shard", pa.int64()), *wire.panes])
+
+
+def _windows(wire: Wire) -> pa.Schema:
+    return wire.layout.schema("window_start")
+
+
+def _mapping(step: StepSpec, schema: pa.Schema, tasks: int):  # type: ignore[no-untyped-def]
+    def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        wire = Wire(step)
+        for batch in batches:
+            wanted = pa.schema([schema.field(n) for n in batch.schema.names])
+            events = pa.Table.from_batches([batch]).cast(wanted)
+            partials = wire.to_inner(map_records(step, events, NO_MARKS))
+            shard = hash_rows([partials[k] for k in wire.layout.keys], partials.num_rows) % tasks
+            columns = {n: partials[n] for n in wire.panes.names}
+            yield from pa.table({"shard": shard, **columns}).cast(_panes(wire)).to_batches()
+
+    return mapped
+
+
+def _reducing(  # type: ignore[no-untyped-def]
+    step: StepSpec, low: int, high: int, watermark: int, starts: Longs | None
+):
+    def reduced(table: pa.Table) -> pa.Table:
+        wire = Wire(step)
+        partials = table.select(wire.panes.names)
+        panes = np.asarray(partials["pane"])
+        nothing = np.zeros(len(panes), np.int64)
+        windows = to_windows(wire.inner, partials, nothing, windows_a_pane(step.window, panes))
+        start = np.asarray(windows["window_start"])
+        kept = (start >= low) & (start < high) & (start + step.window.size <= watermark)
+        if starts is not None:
+            kept &= np.isin(start, starts)
+        return windows.filter(pa.array(kept)).cast(_windows(wire))
+
+    return reduced
+
+
+def correct_step(corrector: Corrector, planner: Planner, plans: list[CorrectionPlan]) -> Corrected:
+    """Carry out plans in order; returns their totals."""
+    done = Corrected(0, 0)
+    for plan in plans:
+        one = corrector.run(planner, plan)
+        done = replace(done, answers=done.answers + one.answers, changed=done.changed + one.changed)
+    return done
+
+
+def correct_pipeline(
+    spark: SparkSession,
+    tables: Tables,
+    pipeline: Pipeline,
+    clock: Clock,
+    run_id: str,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    recheck: bool = False,
+) -> Corrected:
+    """Plan and correct every step of a pipeline."""
+    total = Corrected(0, 0)
+    for step in pipeline.specs:
+        planner = Planner(tables, step, clock, run_id)
+        corrector = Corrector(spark, tables, pipeline, step, clock)
+        one = correct_step(corrector, planner, planner.due(since, until, recheck=recheck))
+        total = Corrected(total.answers + one.answers, total.changed + one.changed)
+    return total
+
+
+def start_epochs(tables: Tables, pipeline: Pipeline, clock: Clock) -> None:
+    """Make what is in the log the history of every step that has not sealed anything yet."""
+    registry = Registry(tables, clock, Table(tables.events(pipeline.types)))
+    for step in pipeline.specs:
+        found = current(tables, step)
+        if found is None or not sealed_rows(tables, step, found[0].number):
+            registry.begin_epoch(step)

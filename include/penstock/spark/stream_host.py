@@ -1,0 +1,157 @@
+"""The stream host: ingest and every step of one pipeline in one Spark application.
+
+Generations are registered before the first record is taken, so that a pipeline's first records
+are never mistaken for history. Stopping lets the running micro-batches finish.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from penstock.config.pipeline import Mode, Pipeline
+from penstock.core.clock import Clock
+from penstock.core.errors import TransientError
+from penstock.core.window import instant, micros
+from penstock.lake.commit import ConflictError
+from penstock.lake.generation import note_failure
+from penstock.lake.ingest.door import Door
+from penstock.lake.tables import Tables
+from penstock.spark.query import BLOCKS_A_MICRO_BATCH, start_query
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.2
+
+
+class Pulse(Protocol):
+    """Tells the supervisor how the host is, and the host whether to stop."""
+
+    def beat(self, *, step: str | None = None, **figures: Any) -> None:
+        """Publish figures."""
+
+    def should_stop(self) -> bool:
+        """Whether somebody asked for an end."""
+
+
+class StreamFailedError(TransientError):
+    """A step's query ended by itself; the next start goes on where it was sealed."""
+
+
+class StreamHost:
+    """Runs one pipeline until it is stopped or its bounded source has ended."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        tables: Tables,
+        pipeline: Pipeline,
+        home: Path,
+        clock: Clock,
+        pulse: Pulse,
+    ) -> None:
+        self.spark, self.tables, self.pipeline = spark, tables, pipeline
+        self.clock, self.pulse = clock, pulse
+        self.door = Door(tables, pipeline, home, clock)
+        self.queries: dict[str, StreamingQuery] = {}
+        self._blocks: dict[str, int] = {}
+        self._halt = threading.Event()
+        self._ingest = threading.Thread(target=self._take, name="ingest", daemon=True)
+        self._failure: BaseException | None = None
+        self._received = 0
+
+    def run(self, blocks: int = BLOCKS_A_MICRO_BATCH) -> None:
+        """Return once stopped or ended.
+
+        Args:
+            blocks: most blocks a micro-batch takes.
+
+        Raises:
+            StreamFailedError: a query or the ingest failed; starting again goes on.
+        """
+        for step in self.pipeline.specs:
+            told = self._teller(step.name)
+            self.queries[step.name] = start_query(
+                self.spark, self.tables, self.pipeline, step, self.clock, told, blocks
+            )
+        self._ingest.start()
+        try:
+            while not self.pulse.should_stop() and not self._finished():
+                self._check()
+                self._halt.wait(POLL_SECONDS)
+        finally:
+            self._stop()
+
+    def _take(self) -> None:
+        """The ingest thread: take what waits, else look again soon."""
+        try:
+            while not self._halt.is_set():
+                try:
+                    received = self.door.work()
+                except ConflictError:
+                    continue
+                self._received += max(received, 0)
+                self.pulse.beat(received=self._received)
+                if received < 0:
+                    self._halt.wait(POLL_SECONDS)
+        except BaseException as failed:  # noqa: BLE001  handed to the main thread, which raises it
+            self._failure = failed
+
+    def _teller(self, step: str) -> Callable[[dict[str, Any]], None]:
+        def told(row: dict[str, Any]) -> None:
+            self._blocks[step] = row["block"]
+            mark = instant(row["watermark_us"])
+            newest = instant(row["t_max_us"])
+            now = micros(self.clock.now())
+            self.pulse.beat(
+                step=step,
+                micro_batch=row["micro_batch"],
+                block=row["block"],
+                through_seq=row["through_seq"],
+                records=row["records"],
+                answers=row["answers"],
+                pairs_late=row["pairs_late"],
+                pairs_open=row["pairs_open"],
+                watermark=mark.isoformat(),
+                newest=newest.isoformat(),
+                slack_seconds=row["slack_us"] / 1e6,
+                lag_seconds=max(0.0, (now - micros(row["published_at"])) / 1e6),
+            )
+
+        return told
+
+    def _finished(self) -> bool:
+        """Whether a bounded source has ended and every step has answered all of it."""
+        if self.pipeline.source.mode is not Mode.BOUNDED or not self.door.ended:
+            return False
+        last = self.door.next_block
+        return all(self._blocks.get(name, 0) >= last for name in self.queries)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise StreamFailedError(f"{self.pipeline.name}: ingest failed") from self._failure
+        for step in self.pipeline.specs:
+            query = self.queries[step.name]
+            broken = query.exception()
+            if broken is None and query.isActive:
+                continue
+            note_failure(self.tables, step)
+            raise StreamFailedError(f"{self.pipeline.name}.{step.name}: its query ended") from (
+                broken or StreamingQueryException("ended without a reason")
+            )
+
+    def _stop(self) -> None:
+        """Let running micro-batches finish, then stop."""
+        self._halt.set()
+        self._ingest.join()
+        for query in self.queries.values():
+            while query.isActive and query.status["isTriggerActive"]:
+                if query.status["message"].startswith("Waiting"):
+                    break
+                threading.Event().wait(0.02)
+            query.stop()

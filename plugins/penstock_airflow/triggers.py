@@ -1,0 +1,168 @@
+"""The trigger that keeps a stream's supervisor alive and tells Airflow how it ends."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
+
+from penstock.core.errors import PenstockError
+from penstock.runtime.streams import control
+from penstock.runtime.streams.control import StreamStatus
+from penstock.runtime.streams.spec import StreamSpec
+from penstock_airflow import wiring
+
+USER = "user"
+DOWN = "down"
+GRACE = {DOWN: 60.0}
+GRACE_SECONDS = 6.0
+
+
+class StreamTrigger(BaseTrigger):
+    """Ensure the supervisor of a stream, watch it, end the task when the stream ends.
+
+    Everything is done here and not in the operator: in Airflow 3.3 a task that is resumed soon
+    after it deferred may be failed by mistake (its issue 71580).
+
+    Args:
+        pipeline: the pipeline.
+        watch_for_seconds: end with success after this time, leaving the stream alone.
+        poll_seconds: between two looks.
+    """
+
+    def __init__(
+        self, pipeline: str, watch_for_seconds: float | None = None, poll_seconds: float = 2.0
+    ) -> None:
+        super().__init__()
+        self.pipeline = pipeline
+        self.watch_for_seconds = watch_for_seconds
+        self.poll_seconds = poll_seconds
+        self._unwanted = threading.Event()
+        self._told: object = None
+        self._files: object = None
+        self._digest: str | None = None
+        self._stopped_since: float | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments, as plain JSON."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "pipeline": self.pipeline,
+                "watch_for_seconds": self.watch_for_seconds,
+                "poll_seconds": self.poll_seconds,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Watch until the stream ends, gives up, or the watch is over; exactly one event."""
+        began = time.monotonic()
+        await asyncio.to_thread(self._ensure)
+        while True:
+            event = await asyncio.to_thread(self._look)
+            if event is None and self._is_over(began):
+                event = TaskSuccessEvent(xcoms={"stream": {"state": "watched on by the next run"}})
+            if event is not None:
+                yield event
+                return  # at once: a trigger that goes on after its event is killed as if by a user
+            await asyncio.sleep(self.poll_seconds)
+
+    async def on_kill(self) -> None:
+        """The user marked the task or cleared it: stop gracefully.
+
+        Airflow cancels this method after less than a second, so it does two things that cannot
+        be interrupted and awaits nothing.
+        """
+        self._unwanted.set()
+        control.request_stop(wiring.stream_paths(self.pipeline), "on_kill")
+
+    def _is_over(self, began: float) -> bool:
+        return (
+            self.watch_for_seconds is not None and time.monotonic() - began > self.watch_for_seconds
+        )
+
+    def _ensure(self) -> None:
+        try:
+            if control.ensure_supervisor(
+                wiring.stream_paths(self.pipeline),
+                self._spec(),
+                lambda: not self._unwanted.is_set(),
+            ):
+                self.log.info("stream %s: supervisor started", self.pipeline)
+        except (PenstockError, OSError) as wrong:
+            self.log.warning("stream %s: %s; trying again", self.pipeline, wrong)
+
+    def _look(self) -> TriggerEvent | None:
+        paths = wiring.stream_paths(self.pipeline)
+        now = control.status(paths)
+        self._tell(now)
+        if now.state != "stopped":
+            self._stopped_since = None
+        if now.state in {"absent", "dead"}:
+            self._ensure()
+        elif now.state == "finished":
+            return TaskSuccessEvent(xcoms={"stream": _report(now)})
+        elif now.state == "gave_up":
+            return TaskFailedEvent(xcoms={"stream": _report(now)})
+        elif now.state == "stopped":
+            return self._after_stop(now)
+        elif now.state != "stopping" and self._is_outdated(now):
+            self.log.info("stream %s: its definition changed: restarting it", self.pipeline)
+            control.request_stop(paths, "respec")
+        return None
+
+    def _after_stop(self, now: StreamStatus) -> TriggerEvent | None:
+        """We still watch, so unless a user stopped it, it is meant to run.
+
+        Airflow may be about to end us, having stopped the stream already: hence the grace.
+        """
+        if now.reason == USER:
+            return TaskSuccessEvent(xcoms={"stream": _report(now)})
+        if self._stopped_since is None:
+            self._stopped_since = time.monotonic()
+        grace = 0.0 if now.reason == "respec" else GRACE.get(now.reason or "", GRACE_SECONDS)
+        if time.monotonic() - self._stopped_since >= grace:
+            self._ensure()
+        return None
+
+    def _spec(self) -> StreamSpec:
+        """What should run: by the pipeline file as it is now, or as it was while it was valid."""
+        files = wiring.file_state(wiring.settings().pipelines)
+        if files != self._files:
+            try:
+                self._digest = wiring.catalog().pipeline(self.pipeline).digest
+            except PenstockError as wrong:
+                self.log.warning("stream %s goes on as it is: %s", self.pipeline, wrong)
+            self._files = files
+        return wiring.stream_spec(self.pipeline, self._digest)
+
+    def _is_outdated(self, now: StreamStatus) -> bool:
+        """Not while the pipeline file has never been valid: then nothing better is known."""
+        meant = self._spec()
+        return self._digest is not None and now.identity != meant.identity
+
+    def _tell(self, now: StreamStatus) -> None:
+        """Write a line into the task's log when something changed."""
+        said = (now.state, now.said.get("incarnation"), now.reason, now.error)
+        if said == self._told:
+            return
+        self._told = said
+        text = "stream %s: %s incarnation=%s driver=%s reason=%s error=%s"
+        level = self.log.warning if now.state in {"waiting", "dead", "gave_up"} else self.log.info
+        level(
+            text, self.pipeline, now.state, now.said.get("incarnation"),
+            now.said.get("driver_pid"), now.reason, now.error,
+        )  # fmt: skip
+
+
+def _report(now: StreamStatus) -> dict[str, Any]:
+    """The stream's end, as an XCom."""
+    return {
+        "state": now.state,
+        "reason": now.reason,
+        "error": now.error,
+        "restarts": now.said.get("restarts", 0),
+        "driver": now.driver,
+    }

@@ -1,0 +1,104 @@
+"""The web mount: quality reports and their overview, behind Airflow's login, read-only."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import requires_access_view
+from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
+from jinja2 import Environment, FileSystemLoader
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from penstock.config.settings import Settings
+from penstock_airflow.web.files import served_file
+from penstock_airflow.web.overview import sites
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+# Reports need no script, so none may run: what a record holds cannot act for the reader.
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+}
+REPORT_CACHE = {"Cache-Control": "private, no-cache"}
+ASSET_CACHE = {"Cache-Control": "private, max-age=3600"}
+
+
+def docs_folder() -> Path:
+    """Where the sites of all pipelines are."""
+    return Settings().docs
+
+
+@cache
+def views() -> Environment:
+    """The templates of this mount."""
+    return Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True)
+
+
+Docs = Annotated[Path, Depends(docs_folder)]
+
+
+def create_app() -> FastAPI:
+    """The application that Airflow mounts; every route of it asks for a logged-in reader."""
+    app = FastAPI(
+        title="Penstock",
+        dependencies=[Depends(requires_access_view(AccessView.WEBSITE))],
+        docs_url=None,  # no pages beside the routes below: those would be open to anybody
+        redoc_url=None,
+        openapi_url=None,
+    )
+
+    @app.middleware("http")
+    async def secured(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        response = await call_next(request)
+        response.headers.update(HEADERS)
+        return response
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refused(request: Request, error: StarletteHTTPException) -> Response:
+        return await _refused(request, error)
+
+    @app.get("/")
+    def overview(docs: Docs) -> HTMLResponse:
+        page = views().get_template("overview.html").render(sites=sites(docs))
+        return HTMLResponse(page, headers=REPORT_CACHE)
+
+    @app.get("/docs/{path:path}")
+    def report(path: str, docs: Docs) -> FileResponse:
+        return _file(docs, path, REPORT_CACHE)
+
+    @app.get("/static/{path:path}")
+    def asset(path: str) -> FileResponse:
+        return _file(STATIC, path, ASSET_CACHE)
+
+    return app
+
+
+def _file(folder: Path, path: str, headers: Mapping[str, str]) -> FileResponse:
+    served = served_file(folder, path)
+    if served is None:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no such report.")
+    file, kind = served
+    return FileResponse(file, media_type=kind, headers=headers)
+
+
+async def _refused(request: Request, error: StarletteHTTPException) -> Response:
+    """Send a person without a login to the login and back; tell a program what is wrong."""
+    person = "text/html" in request.headers.get("accept", "")
+    if error.status_code == status.HTTP_401_UNAUTHORIZED and person:
+        login = get_auth_manager().get_url_login(next_url=request.url.path)
+        return RedirectResponse(login, status.HTTP_303_SEE_OTHER)
+    return await http_exception_handler(request, error)

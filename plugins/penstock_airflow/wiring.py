@@ -1,0 +1,57 @@
+"""Where Airflow's side meets the library: settings and pipelines at parse time, spec of a stream.
+
+Nothing here may reach an engine: DAG files are parsed every few seconds.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import Asset
+
+from penstock.config.catalog import Catalog
+from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
+from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.streams.spec import StreamSpec
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Start date of every DAG: Airflow refuses to backfill intervals before it."""
+
+
+def settings() -> Settings:
+    """Settings of this process."""
+    return Settings()
+
+
+def catalog() -> Catalog:
+    """All pipelines, and the problems of those that are not valid."""
+    return Catalog.read(settings().pipelines)
+
+
+def answers(pipeline: str) -> Asset:
+    """The asset that says: answers of a pipeline changed other than by its stream."""
+    return Asset(name=f"answers__{pipeline}", uri=f"penstock://answers/{pipeline}")
+
+
+def stream_paths(pipeline: str) -> StreamPaths:
+    """Files of a pipeline's stream."""
+    return StreamPaths(settings().streams, pipeline)
+
+
+def stream_spec(pipeline: str, digest: str | None) -> StreamSpec:
+    """What the supervisor of a pipeline's stream is to run; ``digest``: of the pipeline file."""
+    return StreamSpec.of(settings(), pipeline, digest)
+
+
+def file_state(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Changes when a pipeline file does; much cheaper than reading them."""
+    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    states = ((file, file.stat()) for file in files)
+    return tuple((file.name, state.st_mtime_ns, state.st_size) for file, state in states)
+
+
+def explain(text: str, pipeline: Pipeline) -> str:
+    """Put a pipeline into the text a DAG shows to people, for NAME, DESCRIPTION and STEPS."""
+    steps = ", ".join(f"`{name}`" for name in pipeline.steps)
+    said = pipeline.description or "(no description)"
+    return text.replace("NAME", pipeline.name).replace("DESCRIPTION", said).replace("STEPS", steps)

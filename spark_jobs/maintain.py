@@ -1,0 +1,21 @@
+"""Compact tables and remove files that no reader needs any more."""
+
+import sys
+
+from penstock.config.catalog import Catalog
+from penstock.config.settings import Settings
+from penstock.control.job import Outcome, run_job
+from penstock.core.request import JobRequest
+from penstock.lake.maintain import maintain_pipeline
+from penstock.lake.tables import Tables
+
+
+def maintain(request: JobRequest, settings: Settings) -> Outcome:  # noqa: ARG001  every pipeline
+    """Every pipeline's tables, one after the other; nothing here needs a JVM."""
+    pipelines = Catalog.read(settings.pipelines).pipelines
+    done = {p.name: maintain_pipeline(Tables(settings.lake_uri, p.name), p) for p in pipelines}
+    return {"pipelines": done}
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(maintain, sys.argv[1:]))

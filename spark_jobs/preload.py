@@ -1,0 +1,34 @@
+"""Append a pipeline's history through the same door, and answer its complete windows."""
+
+import sys
+
+from penstock.config.settings import Settings
+from penstock.control.job import Outcome, pipeline_of, run_job
+from penstock.core.clock import SystemClock
+from penstock.core.errors import ConfigError
+from penstock.core.request import JobRequest
+from penstock.core.window import micros
+from penstock.lake.ingest.door import HISTORY, Door, run_through
+from penstock.lake.tables import Tables
+from penstock.spark.correct import correct_pipeline, start_epochs
+from penstock.spark.session import open_session, settings_of
+
+
+def preload(request: JobRequest, settings: Settings) -> Outcome:
+    """Ingest [start, end) of the history; before a step's first record, answer it too."""
+    pipeline = pipeline_of(request, settings)
+    if pipeline.history is None:
+        raise ConfigError(f"{pipeline.path}: there is no history to preload. Add history: ...")
+    clock = SystemClock()
+    tables = Tables(settings.lake_uri, pipeline.name)
+    door = Door(tables, pipeline, settings.home, clock)
+    since, until = (None if t is None else micros(t) for t in (request.start, request.end))
+    received = run_through(door, HISTORY, since, until)
+    start_epochs(tables, pipeline, clock)
+    with open_session(f"preload__{pipeline.name}", settings_of(settings)) as spark:
+        done = correct_pipeline(spark, tables, pipeline, clock, request.run_id)
+    return {"received": received, "answers": done.answers}
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(preload, sys.argv[1:]))

@@ -1,0 +1,30 @@
+"""Run one pipeline's stream: ingest and every step, until stopped or ended."""
+
+import sys
+
+from penstock.config.settings import Settings
+from penstock.control.job import Outcome, pipeline_of, run_job
+from penstock.core.clock import SystemClock
+from penstock.core.request import JobRequest
+from penstock.lake.tables import Tables
+from penstock.runtime.streams.heart import Heart
+from penstock.runtime.streams.paths import StreamPaths
+from penstock.spark.session import open_session, settings_of
+from penstock.spark.stream_host import StreamHost
+
+
+def stream(request: JobRequest, settings: Settings) -> Outcome:
+    """Read the pipeline, hold the driver's lock, open Spark, run."""
+    pipeline = pipeline_of(request, settings)
+    tables = Tables(settings.lake_uri, pipeline.name)
+    with (
+        Heart(StreamPaths(settings.streams, pipeline.name)) as heart,
+        open_session(f"stream__{pipeline.name}", settings_of(settings)) as spark,
+    ):
+        host = StreamHost(spark, tables, pipeline, settings.home, SystemClock(), heart)
+        host.run()
+        return {"pipeline": pipeline.name, "stopped": heart.should_stop()}
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(stream, sys.argv[1:]))

@@ -1,0 +1,191 @@
+"""The trigger over a real supervisor whose driver is a small script instead of a stream host."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
+
+from penstock.runtime.streams import control
+from penstock.runtime.streams.processes import kill_marked
+from penstock_airflow import listeners, wiring
+from penstock_airflow.operators import StreamOperator
+from penstock_airflow.triggers import StreamTrigger
+
+pytestmark = pytest.mark.airflow
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = """
+import sys
+from pathlib import Path
+from penstock.config.settings import Settings
+from penstock.core.request import JobRequest
+from penstock.runtime.streams.heart import Heart
+from penstock.runtime.streams.paths import StreamPaths
+request = JobRequest.from_argv(sys.argv[1:])
+with Heart(StreamPaths(Settings().streams, request.pipeline), period=0.1) as heart:
+    heart.beat(digest=request.digest)
+    while not heart.wait(1):
+        pass
+"""
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    root = tmp_path / "root"
+    (root / "spark_jobs").mkdir(parents=True)
+    (root / "pipelines").mkdir()
+    shutil.copy(ROOT / "include/pipelines/flights.yaml", root / "pipelines")
+    monkeypatch.setenv("PENSTOCK_ROOT", str(root))
+    monkeypatch.setenv("PENSTOCK_PIPELINES", str(root / "pipelines"))
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
+    yield (root / "spark_jobs" / "stream.py").write_text
+    kill_marked(wiring.stream_paths("flights").mark, set())
+
+
+def trigger(**arguments: Any) -> StreamTrigger:
+    return StreamTrigger(pipeline="flights", poll_seconds=0.1, **arguments)
+
+
+async def first(watch: StreamTrigger) -> TriggerEvent:
+    return await asyncio.wait_for(anext(aiter(watch.run())), 40)
+
+
+async def until(ask: Callable[[], Any]) -> Any:
+    async with asyncio.timeout(40):
+        while not (answer := ask()):
+            await asyncio.sleep(0.05)
+    return answer
+
+
+def status() -> control.StreamStatus:
+    return control.status(wiring.stream_paths("flights"))
+
+
+def test_it_survives_being_written_to_the_database() -> None:
+    path, arguments = trigger(watch_for_seconds=5.0).serialize()
+    assert path == "penstock_airflow.triggers.StreamTrigger"
+    again = StreamTrigger(**arguments)
+    assert again.serialize() == (path, arguments)
+
+
+def test_the_operator_starts_in_the_triggerer_with_the_triggers_arguments() -> None:
+    task = StreamOperator(task_id="stream", pipeline="flights")
+    assert task.start_from_trigger
+    assert task.start_trigger_args is not None
+    module, name = task.start_trigger_args.trigger_cls.rsplit(".", 1)
+    assert getattr(sys.modules[module], name) is StreamTrigger
+    assert StreamTrigger(**(task.start_trigger_args.trigger_kwargs or {})).pipeline == "flights"
+    with pytest.raises(TaskDeferred):
+        task.execute({})
+
+
+def test_the_end_of_a_bounded_source_is_success(driver: Callable[[str], None]) -> None:
+    driver("print('done')")
+    assert isinstance(asyncio.run(first(trigger())), TaskSuccessEvent)
+
+
+def test_a_terminal_error_fails_the_task_with_its_text(driver: Callable[[str], None]) -> None:
+    driver("import sys; print('no such column'); sys.exit(20)")
+    event = asyncio.run(first(trigger()))
+    assert isinstance(event, TaskFailedEvent)
+    assert "no such column" in str(event.xcoms)
+
+
+def test_a_watch_that_is_over_leaves_the_stream_alone(driver: Callable[[str], None]) -> None:
+    driver(RUNS)
+
+    async def scenario() -> None:
+        assert isinstance(await first(trigger(watch_for_seconds=0.5)), TaskSuccessEvent)
+        pid = await until(lambda: status().driver.get("pid"))
+        assert isinstance(await first(trigger(watch_for_seconds=0.5)), TaskSuccessEvent)
+        assert status().driver["pid"] == pid
+
+    asyncio.run(scenario())
+
+
+def test_a_killed_supervisor_is_replaced(driver: Callable[[str], None]) -> None:
+    driver(RUNS)
+
+    async def scenario() -> None:
+        watch = asyncio.create_task(first(trigger()))
+        pid = await until(lambda: status().driver.get("pid"))
+        os.kill(status().said["pid"], 9)
+        await until(lambda: status().alive and status().driver.get("pid") not in {None, pid})
+        control.request_stop(wiring.stream_paths("flights"), "user")
+        assert isinstance(await watch, TaskSuccessEvent)
+
+    asyncio.run(scenario())
+
+
+def test_an_edited_pipeline_file_restarts_the_stream_with_its_new_digest(
+    driver: Callable[[str], None],
+) -> None:
+    driver(RUNS)
+    file = wiring.settings().pipelines / "flights.yaml"
+    good = file.read_text()
+
+    async def scenario() -> None:
+        watch = asyncio.create_task(first(trigger()))
+        digest = await until(lambda: status().driver.get("digest"))
+        pid = status().driver["pid"]
+        file.write_text("description: [")  # an editor's half-written file stops nothing
+        await asyncio.sleep(1)
+        assert status().driver["pid"] == pid
+        file.write_text(good.replace("PT2H", "PT3H"))
+        await until(lambda: status().driver.get("digest") not in {None, digest})
+        control.request_stop(wiring.stream_paths("flights"), "user")
+        assert isinstance(await watch, TaskSuccessEvent)
+
+    asyncio.run(scenario())
+
+
+def test_a_stop_meant_for_somebody_else_is_followed_by_a_start(
+    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock_airflow.triggers.GRACE_SECONDS", 0.3)
+    driver(RUNS)
+
+    async def scenario() -> None:
+        watch = asyncio.create_task(first(trigger()))
+        pid = await until(lambda: status().driver.get("pid"))
+        await trigger().on_kill()  # of the try before, or of a triggerer that lost the trigger
+        await until(lambda: status().driver.get("pid") not in {None, pid})
+        watch.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_killed_trigger_starts_nothing_afterwards(driver: Callable[[str], None]) -> None:
+    driver(RUNS)
+
+    async def scenario() -> None:
+        watch = trigger()
+        await watch.on_kill()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(aiter(watch.run())), 2)
+
+    asyncio.run(scenario())
+    assert status().state == "absent"
+
+
+@pytest.mark.parametrize(
+    ("dag", "previous", "stops"),
+    [
+        ("stream__flights", None, True),  # the api-server: somebody marked it
+        ("stream__flights", "running", False),  # its own end
+        ("correct__flights", None, False),
+    ],
+)
+def test_marking_a_streams_task_stops_it_without_a_triggerer(
+    driver: Callable[[str], None], dag: str, previous: str | None, stops: bool
+) -> None:
+    task = SimpleNamespace(dag_id=dag)
+    listeners.on_task_instance_failed(previous_state=previous, task_instance=task)
+    assert wiring.stream_paths("flights").stop.exists() is stops

@@ -1,0 +1,274 @@
+"""The suite on Great Expectations itself: verdicts, reports, order among writers, pruning."""
+
+import json
+import multiprocessing
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import pandas as pd
+import pytest
+
+from penstock.quality.checks import CHECKS, Severity
+from penstock.quality.lock import ReportsBusyError, locked
+from penstock.quality.reports import safe_name
+from penstock.quality.suite import SuiteResult, run_suite
+
+Make = Callable[..., pd.DataFrame]
+Audit = Callable[..., SuiteResult]
+
+FOREIGN = re.compile(r"""(?:src|href)\s*=\s*["']?\s*(?:[a-z]+:)?//|url\(|@import|<script""", re.I)
+
+
+def page_of(tmp_path: Path, result: SuiteResult) -> str:
+    return (tmp_path / "flights" / unquote(result.report)).read_text()
+
+
+def example(what: str, key: str = "JFK") -> str:
+    item = {"window_start": "2013-10-03T12:15:00Z", "key": {"site": key}, "what": what}
+    return json.dumps([item | {"expected": 31, "found": 30}])
+
+
+def test_clean_comparisons_are_green(audit: Audit, comparisons: Make, tmp_path: Path) -> None:
+    result = audit(comparisons())
+    assert (result.success, result.failed) == (True, ())
+    assert result.expectations == result.statistics["successful_expectations"] == len(CHECKS) + 2
+    latest = json.loads((tmp_path / "flights" / "latest.json").read_text())
+    assert latest["success"] is True
+    assert latest["report"] == result.report
+    assert latest["at"] == "2013-10-01T00:00:00+00:00"
+    assert latest["failed"] == {"critical": 0, "warning": 0, "info": 0}
+
+
+@pytest.mark.parametrize("column", [
+    "numbers_missing", "numbers_doubled", "pairs_unaccounted", "wrong_answers", "missing_answers",
+    "extra_answers", "doubled_answers", "overdue_answers", "late_without_answer",
+])  # fmt: skip
+@pytest.mark.parametrize("value", [3, -3])
+def test_a_count_other_than_zero_is_red(
+    audit: Audit, comparisons: Make, column: str, value: int
+) -> None:
+    result = audit(comparisons(**{column: value}))
+    check = next(check for check in CHECKS if check.column == column)
+    assert not result.success
+    (failed,) = result.failed
+    assert failed.severity is Severity.CRITICAL
+    assert (failed.claim, failed.meaning) == (check.claim, check.meaning)
+    assert failed.observed == f"sightings_per_plate: {value}"
+
+
+def test_received_must_be_accepted_and_quarantined(audit: Audit, comparisons: Make) -> None:
+    (failed,) = audit(comparisons(accepted=989)).failed
+    assert failed.claim == "Received = accepted + quarantined."
+    assert failed.observed == "sightings_per_plate: 1"
+
+
+@pytest.mark.parametrize(("steps", "observed"), [
+    (["sightings_per_plate"], "missing: sightings_per_site"),
+    ([], "missing: sightings_per_plate, sightings_per_site"),
+    (["sightings_per_plate", "sightings_per_site", "other"], "unknown: other"),
+    (["sightings_per_plate", "sightings_per_plate", "sightings_per_site"],
+     "twice: sightings_per_plate"),
+])  # fmt: skip
+def test_every_step_must_be_there_once(
+    audit: Audit, comparisons: Make, steps: list[str], observed: str
+) -> None:
+    clean = comparisons()
+    frame = clean.iloc[[0] * len(steps)].assign(step=steps) if steps else clean.iloc[:0]
+    result = audit(frame)
+    assert not result.success
+    assert [failed.observed for failed in result.failed] == [observed]
+
+
+@pytest.mark.parametrize(("row", "severity"), [
+    ({"quarantined": 51, "accepted": 949}, Severity.WARNING),
+    ({"pending_answers": 4}, Severity.INFO),
+    ({"answers_compared": 0}, Severity.INFO),
+])  # fmt: skip
+def test_what_is_not_critical_stays_green_and_is_told(
+    audit: Audit, comparisons: Make, row: dict[str, int], severity: Severity
+) -> None:
+    result = audit(comparisons(**row))
+    assert result.success
+    assert [failed.severity for failed in result.failed] == [severity]
+
+
+def test_an_example_is_told_where_it_belongs_and_stands_in_the_report(
+    audit: Audit, comparisons: Make, tmp_path: Path
+) -> None:
+    frame = comparisons(wrong_answers=1, numbers_missing=1, examples=example("wrong"))
+    result = audit(frame)
+    by_claim = {failed.claim: failed for failed in result.failed}
+    (shown,) = by_claim["Every compared answer equals its recomputation."].examples
+    assert (shown.window_start, shown.key) == ("2013-10-03T12:15:00Z", "site=JFK")
+    assert by_claim["Every number of the log stands in events or in quarantine."].examples == ()
+    page = page_of(tmp_path, result)
+    for text in ("2013-10-03T12:15:00Z", "site=JFK", *by_claim, "wrong"):
+        assert text in page
+
+
+def test_an_example_of_an_unknown_kind_is_not_lost(audit: Audit, comparisons: Make) -> None:
+    (failed,) = audit(comparisons(extra_answers=1, examples=example("odd"))).failed
+    assert [shown.what for shown in failed.examples] == ["odd"]
+
+
+def test_a_page_is_complete_and_asks_for_nothing_from_elsewhere(
+    audit: Audit, comparisons: Make, tmp_path: Path
+) -> None:
+    audit(comparisons(wrong_answers=1, examples=example("wrong")))
+    pages = list((tmp_path / "flights").rglob("*.html"))
+    assert len(pages) == 3  # the index, the suite, the audit
+    for page in pages:
+        text = page.read_text()
+        assert not FOREIGN.search(text), page
+        sheets = re.findall(r'<link rel="stylesheet" href="([^"]+)"', text)
+        top = tmp_path.parent / "static"  # the mount serves sites below docs/, sheets beside it
+        assert {(page.parent / sheet).resolve() for sheet in sheets} == {
+            (top / name).resolve() for name in ("bootstrap.min.css", "penstock.css")
+        }
+
+
+def test_what_a_record_holds_cannot_become_markup(
+    audit: Audit, comparisons: Make, tmp_path: Path
+) -> None:
+    key = "<img src=x onerror=alert(1)> ${x} {{ 7 * 7 }}"
+    frame = comparisons(wrong_answers=1, examples=example("wrong", key))
+    result = audit(frame, run_name="<script>alert(1)</script>")
+    page = page_of(tmp_path, result)
+    assert "<img" not in page
+    assert key in unescape(page)
+    for each in (tmp_path / "flights").rglob("*.html"):
+        assert "<script" not in each.read_text()
+
+
+@pytest.mark.parametrize(("name", "folder"), [
+    ("scheduled__2013-10-01T00:00:00+00:00", "scheduled__2013-10-01T00:00:00+00:00"),
+    ("../../etc", "_.._etc"),
+    ("a/b c", "a_b_c"),
+    ("", "run"),
+    ("..", "run"),
+    ("x" * 400, "x" * 150),
+])  # fmt: skip
+def test_a_run_name_is_a_harmless_folder(name: str, folder: str) -> None:
+    assert safe_name(name) == folder
+
+
+def test_a_run_of_any_name_gets_its_page(audit: Audit, comparisons: Make, tmp_path: Path) -> None:
+    for name in ("manual__profiling", "../x", "a b%2F"):
+        assert page_of(tmp_path, audit(comparisons(), run_name=name))
+
+
+def test_nothing_is_printed(
+    audit: Audit, comparisons: Make, capfd: pytest.CaptureFixture[str]
+) -> None:
+    audit(comparisons())
+    audit(comparisons())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_a_killed_run_left_half_written_does_no_harm(
+    audit: Audit, comparisons: Make, tmp_path: Path
+) -> None:
+    first = audit(comparisons())
+    written = [*(tmp_path / ".gx").rglob("*"), *(tmp_path / "flights").glob("*.json")]
+    for file in (each for each in written if each.is_file()):
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    second = audit(comparisons())
+    assert second.success
+    assert page_of(tmp_path, second)
+    assert page_of(tmp_path, first)
+
+
+def test_only_the_newest_reports_stay(audit: Audit, comparisons: Make, tmp_path: Path) -> None:
+    results = [audit(comparisons(), run_name=f"run{n}", kept=2) for n in range(4)]
+    site, store = tmp_path / "flights", tmp_path / ".gx" / "flights" / "gx" / "uncommitted"
+    kept = [unquote(result.report) for result in results[-2:]]
+    assert {str(p.relative_to(site)) for p in (site / "validations").rglob("*.html")} == {*kept}
+    assert len(list((store / "validations").rglob("*.json"))) == 2
+    assert {folder.name for folder in (site / "validations" / "flights").iterdir()} == {
+        "run2",
+        "run3",
+    }
+    audits = json.loads((site / "audits.json").read_text())
+    assert [each["run_name"] for each in audits] == ["run3", "run2"]
+
+
+def test_the_latest_audit_is_the_newest_also_when_an_older_one_ends_after_it(
+    audit: Audit, comparisons: Make, tmp_path: Path
+) -> None:
+    newest = audit(comparisons(), run_name="newest")
+    at = json.loads((tmp_path / "flights" / "latest.json").read_text())["at"]
+    earlier = pd.Timestamp(at).to_pydatetime() - timedelta(hours=3)
+    audit(comparisons(wrong_answers=1), run_name="older", at=earlier)
+    latest = json.loads((tmp_path / "flights" / "latest.json").read_text())
+    assert (latest["run_name"], latest["report"]) == ("newest", newest.report)
+
+
+def audit_twice(folder: Path, name: str, frame: pd.DataFrame) -> list[str]:
+    """What one of several processes does."""
+    begin = pd.Timestamp("2013-10-01", tz="UTC").to_pydatetime()
+    return [
+        run_suite(
+            frame,
+            pipeline="flights",
+            steps=sorted(frame["step"]),
+            run_name=f"{name}{n}",
+            root=folder / ".gx" / "flights",
+            site=folder / "flights",
+            at=begin + timedelta(hours=n),
+        ).report
+        for n in range(3)
+    ]
+
+
+def test_audits_of_several_processes_do_not_harm_each_other(
+    comparisons: Make, tmp_path: Path
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        runs = [pool.submit(audit_twice, tmp_path, name, comparisons()) for name in "ab"]
+        reports = [report for run in runs for report in run.result(timeout=120)]
+    assert len(set(reports)) == 6
+    for report in reports:
+        assert "Passed" in (tmp_path / "flights" / unquote(report)).read_text()
+    audits = json.loads((tmp_path / "flights" / "audits.json").read_text())
+    assert {each["report"] for each in audits} == {*reports}
+
+
+def test_a_held_lock_is_reported_not_waited_for_endlessly(tmp_path: Path) -> None:
+    holder = subprocess.Popen(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", HOLD, str(tmp_path / "lock")],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(ReportsBusyError), locked(tmp_path / "lock", patience_seconds=0.1):
+            pass
+        holder.communicate(b"\n")
+    with locked(tmp_path / "lock", patience_seconds=0.1):
+        pass
+
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_importing_the_suite_does_not_load_the_engine() -> None:
+    code = "import sys, penstock.quality.suite; sys.exit('great_expectations' in sys.modules)"
+    path = Path(run_suite.__code__.co_filename).parents[2]
+    subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(path)}
+    )
