@@ -93,8 +93,8 @@ class SubmitJobOperator(SparkSubmitOperator):
         hook.environment = environment_of(settings)
         try:
             super().execute(context)
-        except AirflowException as failed:
-            raise self._verdict(hook) from failed
+        except AirflowException:
+            raise self._verdict(hook) from None  # its text is the whole output over again
         finally:
             if hook.outcome is not None:
                 context["ti"].xcom_push(key="outcome", value=hook.outcome)
@@ -129,8 +129,10 @@ class SubmitJobOperator(SparkSubmitOperator):
 
     def _verdict(self, hook: JobSubmitHook) -> AirflowException:
         outcome = hook.outcome or {}
-        lines = [str(outcome.get("message") or ""), *map(str, outcome.get("failed") or [])]
+        lines = [str(outcome.get("error") or ""), *map(str, outcome.get("failed") or [])]
         said = "\n".join(line for line in lines if line) or hook.last_words
+        if outcome.get("report"):
+            said += f"\nReport: {outcome['report']}"
         if hook.exit_code == BLOCKED:
             return AirflowFailException(f"{self.job} found what must not be:\n{said}")
         if hook.exit_code == TERMINAL:

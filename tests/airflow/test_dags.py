@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, airflow_environment
+from bare_airflow import ROOT, child_variables
 
 pytestmark = pytest.mark.airflow
 
@@ -26,8 +26,8 @@ BROKEN = LIVE.replace("per_plate: {keys: [plate],", "per_plate: {kees: [plate],"
 
 
 def parse(folder: Path, pipelines: Path) -> dict[str, Any]:
-    environment = airflow_environment(folder) | {"PENSTOCK_PIPELINES": str(pipelines)}
-    done = subprocess.run(
+    environment = child_variables(folder) | {"PENSTOCK_PIPELINES": str(pipelines)}
+    done = subprocess.run(  # noqa: S603  our own script
         [sys.executable, str(Path(__file__).with_name("parse_dags.py")), str(ROOT / "dags")],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip

@@ -34,7 +34,10 @@ class Pushed:
 
 def context(run_type: str = "manual", **params: Any) -> Any:
     run = SimpleNamespace(
-        run_id="r1", run_type=DagRunType(run_type), data_interval_start=DAY[0], data_interval_end=DAY[1]
+        run_id="r1",
+        run_type=DagRunType(run_type),
+        data_interval_start=DAY[0],
+        data_interval_end=DAY[1],
     )
     return {"dag_run": run, "params": params, "ti": Pushed()}
 
@@ -78,7 +81,8 @@ JOB = """
 import json, os, subprocess, sys
 code = int(sys.argv[-1].removeprefix("--digest=")) if sys.argv[-1][-1].isdigit() else 0
 print("AIRFLOW" in "".join(os.environ), os.environ["PENSTOCK_HOME"])
-print("penstock-outcome: " + json.dumps({"message": "2 wrong answers", "failed": ["exact"]}))
+said = {"error": "2 wrong answers", "failed": ["exact"], "report": "p"}
+print("penstock-outcome: " + json.dumps(said))
 sys.exit(code)
 """
 
@@ -113,7 +117,7 @@ def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_what_the_job_says_is_an_xcom(submit: Any) -> None:
     task, asked = submit("audit", "0")
     task.execute(asked)
-    assert asked["ti"].values["outcome"]["message"] == "2 wrong answers"
+    assert asked["ti"].values["outcome"]["error"] == "2 wrong answers"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +135,7 @@ def test_an_exit_code_decides_about_a_retry(
     with pytest.raises(error, match=words) as failed:
         task.execute(asked)
     assert isinstance(failed.value, AirflowFailException) is (error is AirflowFailException)
-    assert "2 wrong answers\nexact" in str(failed.value)
+    assert "2 wrong answers\nexact\nReport: p" in str(failed.value)
     assert asked["ti"].values["outcome"]["failed"] == ["exact"]
 
 
@@ -185,6 +189,6 @@ def test_a_kill_ends_the_whole_tree(submit: Any, tmp_path: Path) -> None:
 def test_a_retry_first_ends_what_a_killed_try_left(submit: Any, tmp_path: Path) -> None:
     task, asked = submit("audit", "0")
     mark = f"{tmp_path}/home/{task.dag_id}/audit/r1"
-    left = subprocess.Popen(["sleep", "600"], env=os.environ | {"PENSTOCK_MARK": mark})
+    left = subprocess.Popen(["/bin/sleep", "600"], env=os.environ | {"PENSTOCK_MARK": mark})
     task.execute(asked)
     assert left.wait(timeout=10) == -9

@@ -59,7 +59,7 @@ async def first(watch: StreamTrigger) -> TriggerEvent:
 
 async def until(ask: Callable[[], Any]) -> Any:
     async with asyncio.timeout(40):
-        while not (answer := ask()):
+        while not (answer := ask()):  # noqa: ASYNC110  processes raise no event
             await asyncio.sleep(0.05)
     return answer
 

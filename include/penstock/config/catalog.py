@@ -1,7 +1,7 @@
 """All pipeline files of a folder: those that are valid, and every problem of those that are not."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from penstock.config.pipeline import Pipeline
 from penstock.config.step import StepConfig
 from penstock.core.errors import ConfigError
+from penstock.core.measure import ColumnType
 
 Loc = tuple[str | int, ...]
 
@@ -122,22 +123,49 @@ def read_pipeline(path: Path) -> tuple[Pipeline | None, list[ConfigProblem]]:
     content |= {"name": path.stem, "path": path}
     try:
         pipeline = Pipeline.model_validate(content)
-        problems = [*twice, *_expressions(pipeline, path, lines)]
     except ValidationError as wrong:
         found = [_problem(dict(e), path, lines) for e in wrong.errors()]
-        problems = sorted([*twice, *found], key=lambda p: p.line)
-        return None, problems
+        found += _expressions(_readable_steps(content), _readable_types(content), path, lines)
+        return None, sorted([*twice, *found], key=lambda p: p.line)
+    problems = [*twice, *_expressions(pipeline.steps, pipeline.types, path, lines)]
     return (None, problems) if problems else (pipeline, [])
 
 
-def _expressions(pipeline: Pipeline, path: Path, lines: dict[Loc, int]) -> Iterator[ConfigProblem]:
-    for name, step in pipeline.steps.items():
+def _readable_types(content: dict[Any, Any]) -> dict[str, ColumnType]:
+    """Declared types as far as they can be read from a file that has problems elsewhere."""
+    columns = content.get("columns")
+    types = {}
+    for name, declared in (columns if isinstance(columns, dict) else {}).items():
+        kind = declared.get("type") if isinstance(declared, dict) else declared
+        # A wrong type is one problem, not one more in every step that uses the column.
+        types[str(name)] = ColumnType(kind) if kind in set(ColumnType) else ColumnType.DOUBLE
+    return types
+
+
+def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:
+    """The steps that are valid by themselves, of a file that has problems elsewhere."""
+    steps = content.get("steps")
+    found = {}
+    for name, raw in (steps if isinstance(steps, dict) else {}).items():
         try:
-            step.spec(name, pipeline.types)
-        except ValueError as wrong:
-            part, _, said = str(wrong).partition(": ")
+            found[str(name)] = StepConfig.model_validate(raw)
+        except ValidationError:  # reported with the whole file
+            continue
+    return found
+
+
+def _expressions(
+    steps: Mapping[str, StepConfig],
+    types: Mapping[str, ColumnType],
+    path: Path,
+    lines: dict[Loc, int],
+) -> list[ConfigProblem]:
+    problems = []
+    for name, step in steps.items():
+        for part, said in step.problems(types):
             loc: Loc = ("steps", name, *part.split("."))
-            yield ConfigProblem(path, _line(loc, lines), _dots(loc), said)
+            problems.append(ConfigProblem(path, _line(loc, lines), _dots(loc), said))
+    return problems
 
 
 def _problem(error: dict[str, Any], path: Path, lines: dict[Loc, int]) -> ConfigProblem:

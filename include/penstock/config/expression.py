@@ -23,7 +23,7 @@ from penstock.core.expression import (
 from penstock.core.measure import ColumnType, Function
 
 NUMERIC = {ColumnType.LONG, ColumnType.DOUBLE}
-BINARY: dict[type[sql.Expression], Operator] = {
+BINARY: dict[type[sql.Expr], Operator] = {
     sql.Add: Operator.ADD,
     sql.Sub: Operator.SUBTRACT,
     sql.Mul: Operator.MULTIPLY,
@@ -37,7 +37,13 @@ BINARY: dict[type[sql.Expression], Operator] = {
     sql.And: Operator.AND,
     sql.Or: Operator.OR,
 }
-FUNCTIONS: dict[type[sql.Expression], Function] = {
+UNARY: dict[type[sql.Expr], Operator] = {
+    sql.Neg: Operator.SUBTRACT,
+    sql.Not: Operator.NOT,
+    sql.Is: Operator.IS_NULL,
+    sql.In: Operator.IN,
+}
+FUNCTIONS: dict[type[sql.Expr], Function] = {
     sql.Count: Function.COUNT,
     sql.Sum: Function.SUM,
     sql.Avg: Function.AVG,
@@ -84,7 +90,7 @@ def parse_measure(name: str, text: str, columns: Mapping[str, ColumnType]) -> Me
     return MeasureSpec(name, function, over, result)
 
 
-def _parse(text: str) -> sql.Expression:
+def _parse(text: str) -> sql.Expr:
     try:
         return sqlglot.parse_one(text, dialect="spark")
     except SqlglotError as broken:
@@ -92,33 +98,39 @@ def _parse(text: str) -> sql.Expression:
         raise ValueError(f"cannot read '{text}': {said}") from broken
 
 
-def _convert(node: sql.Expression, columns: Mapping[str, ColumnType]) -> Expression:
-    match node:
-        case sql.Paren():
-            return _convert(node.this, columns)
-        case sql.Column():
-            return _column(node.name, columns)
-        case sql.Boolean():
-            return Literal(bool(node.this))
-        case sql.Literal():
-            return Literal(str(node.this) if node.is_string else float(node.this))
-        case sql.Neg():
-            return _checked(Operator.SUBTRACT, (Literal(0.0), _convert(node.this, columns)), node)
-        case sql.Not():
-            return _checked(Operator.NOT, (_convert(node.this, columns),), node)
-        case sql.Is() if isinstance(node.expression, sql.Null):
-            return Operation(Operator.IS_NULL, (_convert(node.this, columns),))
-        case sql.In() if node.expressions:
-            items = (node.this, *node.expressions)
-            return _checked(Operator.IN, tuple(_convert(i, columns) for i in items), node)
-    operator = BINARY.get(type(node))
-    if operator is None:
+def _convert(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression:
+    if isinstance(node, sql.Paren):
+        return _convert(node.this, columns)
+    leaf = _leaf(node, columns)
+    if leaf is not None:
+        return leaf
+    operator = UNARY.get(type(node)) or BINARY.get(type(node))
+    if operator is None or (
+        isinstance(node, sql.Is) and not isinstance(node.args["expression"], sql.Null)
+    ):
         raise ValueError(
             f"'{node.sql(dialect='spark')}' is not supported: use columns, constants, + - * /,"
             " comparisons, IN, IS NULL, AND, OR, NOT"
         )
-    sides = (_convert(node.this, columns), _convert(node.expression, columns))
-    return _checked(operator, sides, node)
+    sides = [node.this]
+    if isinstance(node, sql.In):
+        sides += node.expressions
+    elif type(node) in BINARY:
+        sides.append(node.args["expression"])
+    arguments = tuple(_convert(side, columns) for side in sides)
+    if isinstance(node, sql.Neg):
+        arguments = (Literal(0.0), *arguments)
+    return _checked(operator, arguments, node)
+
+
+def _leaf(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression | None:
+    if isinstance(node, sql.Column):
+        return _column(node.name, columns)
+    if isinstance(node, sql.Boolean):
+        return Literal(bool(node.this))
+    if isinstance(node, sql.Literal):
+        return Literal(str(node.this) if node.is_string else float(node.this))
+    return None
 
 
 def _column(name: str, columns: Mapping[str, ColumnType]) -> Column:
@@ -128,9 +140,7 @@ def _column(name: str, columns: Mapping[str, ColumnType]) -> Column:
     return Column(name, columns[name])
 
 
-def _checked(
-    operator: Operator, arguments: tuple[Expression, ...], node: sql.Expression
-) -> Operation:
+def _checked(operator: Operator, arguments: tuple[Expression, ...], node: sql.Expr) -> Operation:
     kinds = ["number" if type_of(a) in NUMERIC else type_of(a).value for a in arguments]
     text = node.sql(dialect="spark")
     if operator in ARITHMETIC and set(kinds) != {"number"}:
@@ -141,6 +151,6 @@ def _checked(
         raise ValueError(
             f"'{text}' compares {' with '.join(dict.fromkeys(kinds))}: make them alike"
         )
-    if "timestamp" in kinds:
+    if "timestamp" in kinds and operator is not Operator.IS_NULL:
         raise ValueError(f"'{text}': instants can only be tested with IS NULL")
     return Operation(operator, arguments)

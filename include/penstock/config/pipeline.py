@@ -16,11 +16,12 @@ from penstock.config.step import StepConfig
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 
+CRON_FIELDS = 5
 RESERVED = ("event_time", "arrival_seq", "block", "ingest_time", "origin", "extra")
 
 
 def _is_cron(text: str) -> str:
-    if len(text.split()) != 5 or not croniter.is_valid(text):
+    if len(text.split()) != CRON_FIELDS or not croniter.is_valid(text):
         raise ValueError(f"'{text}' is not a cron line of five fields, as in '*/15 * * * *'")
     return text
 

@@ -1,7 +1,8 @@
 """The model of a step in a pipeline file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, Self
 
 from pydantic import AwareDatetime, Field, field_validator, model_validator
@@ -118,36 +119,39 @@ class StepConfig(Model):
         return value
 
     def spec(self, name: str, types: Mapping[str, ColumnType]) -> StepSpec:
-        """As the core knows it.
-
-        Raises:
-            ValueError: says which part is wrong as ``part: problem``.
-        """
+        """As the core knows it; a step of a valid file has no ``problems``."""
         return StepSpec(
             name=name,
-            keys=tuple(self._key(key, types) for key in self.keys),
-            where=None if self.where is None else _in("where", parse_where, self.where, types),
+            keys=tuple(Column(key, types[key]) for key in self.keys),
+            where=None if self.where is None else parse_where(self.where, types),
             window=self.window.spec(),
-            measures=tuple(
-                _in(f"measures.{m}", parse_measure, m, text, types)
-                for m, text in self.measures.items()
-            ),
+            measures=tuple(parse_measure(m, text, types) for m, text in self.measures.items()),
             slack=self.slack.spec(),
         )
 
-    def _key(self, key: str, types: Mapping[str, ColumnType]) -> Column:
+    def problems(self, types: Mapping[str, ColumnType]) -> Iterator[tuple[str, str]]:
+        """Everything wrong with the keys and expressions: which part, and what."""
+        for key in self.keys:
+            if said := self._wrong_key(key, types):
+                yield "keys", said
+        if self.where is not None:
+            yield from _problem("where", lambda: parse_where(self.where or "", types))
+        for measure, text in self.measures.items():
+            yield from _problem(f"measures.{measure}", partial(parse_measure, measure, text, types))
+
+    def _wrong_key(self, key: str, types: Mapping[str, ColumnType]) -> str:
         if key not in types:
             known = ", ".join(sorted(types))
-            raise ValueError(f"keys: {key} is not declared under columns (declared: {known})")
+            return f"{key} is not declared under columns (declared: {known})"
         if key.lower() in ANSWER_COLUMNS or key in self.measures:
-            raise ValueError(f"keys: {key} is also the name of an answer's column. Rename one")
+            return f"{key} is also the name of an answer's column. Rename one"
         if types[key] is ColumnType.DOUBLE:
-            raise ValueError(f"keys: {key} is a double, which does not compare safely. Use string")
-        return Column(key, types[key])
+            return f"{key} is a double, which does not compare safely. Use string or long"
+        return ""
 
 
-def _in(part: str, parse: Any, *arguments: Any) -> Any:
+def _problem(part: str, parse: Callable[[], object]) -> Iterator[tuple[str, str]]:
     try:
-        return parse(*arguments)
+        parse()
     except ValueError as wrong:
-        raise ValueError(f"{part}: {wrong}") from wrong
+        yield part, str(wrong)

@@ -31,7 +31,6 @@ class Operator(StrEnum):
 
 
 ARITHMETIC = frozenset({Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.DIVIDE})
-LARGEST = "1.7976931348623157E308"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +130,7 @@ def _operation_sql(operator: Operator, texts: list[str]) -> str:
 
 
 def finite(text: str) -> str:
-    """SQL for a double that is null unless it is finite (NaN sorts above every number)."""
-    bound = f"CAST('{LARGEST}' AS DOUBLE)"
-    return f"(CASE WHEN {text} BETWEEN -{bound} AND {bound} THEN {text} END)"
+    """SQL for a double that is null unless it is finite; in Spark NaN equals NaN."""
+    for strange in ("Infinity", "-Infinity", "NaN"):
+        text = f"NULLIF({text}, CAST('{strange}' AS DOUBLE))"
+    return text

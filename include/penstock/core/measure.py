@@ -59,14 +59,10 @@ class Partial:
             return self
         if not self.n:
             return other
-        assert self.least is not None and other.least is not None  # noqa: S101  n > 0 says so
-        assert self.greatest is not None and other.greatest is not None  # noqa: S101
-        return Partial(
-            self.n + other.n,
-            add(self.total, other.total),
-            min(self.least, other.least),
-            max(self.greatest, other.greatest),
-        )
+        lows = [x for x in (self.least, other.least) if x is not None]
+        highs = [x for x in (self.greatest, other.greatest) if x is not None]
+        total = add(self.total, other.total)
+        return Partial(self.n + other.n, total, min(lows), max(highs))
 
     def finish(self, function: Function) -> Number | None:
         """The measure's value."""

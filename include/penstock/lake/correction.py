@@ -102,7 +102,8 @@ class Planner:
         """Freeze what is to be done and return every plan that is not done yet.
 
         Args:
-            since, until: restrict to windows that start in [since, until); none: all pending.
+            since: restrict to windows that start at or after it; none: all pending.
+            until: restrict to windows that start before it.
             recheck: also compare answers that no late record touched.
         """
         self._plan_history()

@@ -258,7 +258,7 @@ def note_failure(tables: Tables, step: StepSpec) -> None:
     _, committed = spark_progress(str(folder))
     path = folder / FAILED
     before = path.read_text().split() if path.exists() else []
-    same = len(before) == 2 and before[0] == str(committed)
+    same = before[:1] == [str(committed)]
     count = int(before[1]) + 1 if same else 1
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{committed} {count}")

@@ -8,6 +8,7 @@ that ``penstock.quality`` judges.
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from croniter import croniter
@@ -359,4 +360,4 @@ def correction_interval(pipeline: Pipeline) -> timedelta:
     """The longest time between two scheduled corrections, over the next few."""
     ticks = croniter(pipeline.correction.cron, EPOCH)
     times = [ticks.get_next(datetime) for _ in range(50)]
-    return max(b - a for a, b in zip(times, times[1:], strict=False))
+    return max(b - a for a, b in pairwise(times))

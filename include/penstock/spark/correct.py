@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -96,7 +97,7 @@ class Corrector:
             starts = np.sort(np.asarray(pc.cast(wanted["window_start"], pa.int64())))
             each = PAIRS_A_CHUNK // 4
             cuts = np.unique(np.append(starts[::each], starts[-1] + 1)) if len(starts) else []
-            return [(int(a), int(b)) for a, b in zip(cuts, cuts[1:], strict=False)]
+            return [(int(a), int(b)) for a, b in pairwise(cuts)]
         events = self._prefix(plan)
         row = events.agg(
             F.count(F.lit(1)).alias("n"),
@@ -110,7 +111,7 @@ class Corrector:
         high = high if plan.until is None else min(high, plan.until)
         pairs = row["n"] * max(1, size // self.step.window.slide)
         cuts = np.linspace(low, max(high, low), 2 + pairs // PAIRS_A_CHUNK).astype(np.int64)
-        return [(int(a), int(b)) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+        return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
 
     def _prefix(self, plan: CorrectionPlan) -> DataFrame:
         events = self.spark.read.format("delta").load(self.events.uri)

@@ -84,8 +84,8 @@ def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa
     Args:
         step: the step.
         panes: a partials table with ``pane``.
-        lows, highs: per row, the first window and one past the last, counted from the pane's
-            earliest; nothing where high <= low.
+        lows: per row, the first window, counted from the pane's earliest.
+        highs: per row, one past the last window; none where high <= low.
 
     Returns:
         A partials table grouped by ``window_start``.

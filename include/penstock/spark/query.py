@@ -1,5 +1,6 @@
 """Starts the streaming query of one step."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -9,7 +10,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
-from penstock.core.slack import WatermarkState
+from penstock.core.slack import SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
@@ -57,9 +58,7 @@ def start_query(
         generation=generation,
         epoch=epoch,
         changes=changes,
-        past=past_marks(
-            tables, events_table=Table(events), epoch=epoch, at=generation, changes=changes
-        ),  # fmt: skip
+        past=past_marks(tables, Table(events), epoch, generation, changes),
         shards=shards,
         tasks=len(shards),
         blocks=blocks,
@@ -95,11 +94,10 @@ def balanced_shards(spark: SparkSession) -> tuple[int, ...]:
 
 def past_marks(
     tables: Tables,
-    *,
-    events_table: Table,
+    events: Table,
     epoch: Generation,
     at: Generation,
-    changes: tuple,  # type: ignore[type-arg]
+    changes: Sequence[SlackChange],
 ) -> Marks:
     """Watermarks in force for the blocks before a generation, to rebuild its state.
 
@@ -107,7 +105,7 @@ def past_marks(
     """
     marks = [(BEGINNING, epoch.state.watermark)]
     if at.number != epoch.number:
-        bounded = BoundedLateness(events_table)
+        bounded = BoundedLateness(events)
         past = read_summaries(tables)
         for block in past:
             if block.number < epoch.block and block.live and block.t_max is not None:

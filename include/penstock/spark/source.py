@@ -11,6 +11,7 @@ import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ from penstock.spark.mapper import Marks, closed_of, columns_of, map_records, win
 from penstock.spark.wire import PARTIAL, PUNCTUATION, Wire, filled
 
 FORMAT = "penstock_log"
+WHOLE = 20_000
+"""Fewer records are not worth a second task."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,8 @@ class LogReader(DataSourceStreamReader):
         if isinstance(start, str):
             start = json.loads(start)
         self._open(start["block"])
-        assert self._blocks is not None and self._bounded is not None  # noqa: S101
+        assert self._blocks is not None  # noqa: S101
+        assert self._bounded is not None  # noqa: S101
         if len(self._waiting) < self.spec.blocks:
             self._waiting.extend(summaries(self._blocks.take()))
         self._waiting = [b for b in self._waiting if b.number >= start["block"]]
@@ -257,6 +261,6 @@ def _cut(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     count = last - first + 1
     if count <= 0:
         return []
-    tasks = 1 if count < 20_000 else tasks
+    tasks = 1 if count < WHOLE else tasks
     bounds = [first + count * i // tasks for i in range(tasks + 1)]
-    return [(a, b - 1) for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
+    return [(a, b - 1) for a, b in pairwise(bounds) if b > a]

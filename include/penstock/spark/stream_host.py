@@ -6,6 +6,7 @@ are never mistaken for history. Stopping lets the running micro-batches finish.
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,11 +18,12 @@ from pyspark.sql.streaming import StreamingQuery
 from penstock.config.pipeline import Mode, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
-from penstock.core.window import instant, micros
+from penstock.core.window import instant
 from penstock.lake.commit import ConflictError
 from penstock.lake.generation import note_failure
 from penstock.lake.ingest.door import Door
 from penstock.lake.tables import Tables
+from penstock.lake.view import position
 from penstock.spark.query import BLOCKS_A_MICRO_BATCH, start_query
 
 log = logging.getLogger(__name__)
@@ -64,6 +66,8 @@ class StreamHost:
         self._ingest = threading.Thread(target=self._take, name="ingest", daemon=True)
         self._failure: BaseException | None = None
         self._received = 0
+        self._sealed = 0.0
+        self._began = time.monotonic()
 
     def run(self, blocks: int = BLOCKS_A_MICRO_BATCH) -> None:
         """Return once stopped or ended.
@@ -75,6 +79,8 @@ class StreamHost:
             StreamFailedError: a query or the ingest failed; starting again goes on.
         """
         for step in self.pipeline.specs:
+            at = position(self.tables, step)
+            self._blocks[step.name] = 0 if at is None else at.sealed.block
             told = self._teller(step.name)
             self.queries[step.name] = start_query(
                 self.spark, self.tables, self.pipeline, step, self.clock, told, blocks
@@ -107,7 +113,7 @@ class StreamHost:
             self._blocks[step] = row["block"]
             mark = instant(row["watermark_us"])
             newest = instant(row["t_max_us"])
-            now = micros(self.clock.now())
+            self._sealed += row["records"] / len(self.queries)
             self.pulse.beat(
                 step=step,
                 micro_batch=row["micro_batch"],
@@ -120,7 +126,11 @@ class StreamHost:
                 watermark=mark.isoformat(),
                 newest=newest.isoformat(),
                 slack_seconds=row["slack_us"] / 1e6,
-                lag_seconds=max(0.0, (now - micros(row["published_at"])) / 1e6),
+            )
+            elapsed = max(time.monotonic() - self._began, 1e-3)
+            self.pulse.beat(
+                block=min(self._blocks.values()),
+                records_per_second=round(self._sealed / elapsed, 1),
             )
 
         return told

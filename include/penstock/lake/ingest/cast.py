@@ -79,7 +79,7 @@ def _matching(text: pa.Array, pattern: str) -> pa.Array:
     return pc.if_else(matches, text, None)
 
 
-def _to_string(array: pa.Array, zone: ZoneInfo) -> pa.Array:
+def _to_string(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
     if _is_text(array):
         text = pc.cast(array, pa.string())
         return pc.if_else(pc.equal(text, ""), None, text)
@@ -97,7 +97,7 @@ def _decoded(value: bytes | None) -> str | None:
         return None
 
 
-def _to_double(array: pa.Array, zone: ZoneInfo) -> pa.Array:
+def _to_double(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
     if _is_text(array):
         text = _matching(_trimmed(array), NUMBER)
         return pc.cast(pc.replace_substring_regex(text, r"^\+", ""), pa.float64())
@@ -106,7 +106,7 @@ def _to_double(array: pa.Array, zone: ZoneInfo) -> pa.Array:
     return _nothing(array, ColumnType.DOUBLE)
 
 
-def _to_long(array: pa.Array, zone: ZoneInfo) -> pa.Array:
+def _to_long(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
     if _is_text(array):
         text = _matching(_trimmed(array), WHOLE)
         text = pc.replace_substring_regex(text, r"\.0*$", "")
@@ -132,7 +132,7 @@ def _narrow(wide: pa.Array) -> pa.Array:
     return pc.cast(pc.if_else(pc.fill_null(inside, False), wide, None), pa.int64())
 
 
-def _to_boolean(array: pa.Array, zone: ZoneInfo) -> pa.Array:
+def _to_boolean(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
     if pa.types.is_boolean(array.type):
         return array
     if _is_text(array):

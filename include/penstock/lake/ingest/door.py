@@ -75,7 +75,8 @@ class Door:
 
         Args:
             origin: live or history.
-            since, until: only records with an event time in [since, until), us.
+            since: only records with an event time at or after it, us.
+            until: only records with an event time before it, us.
 
         Returns:
             Records received; -1: nothing waits.
@@ -193,7 +194,7 @@ class Door:
         if events is not None and events.num_rows:
             names = self.events.spec.schema.names
             self.events.append(events.select(names), APPLICATION, plan.number)
-        self.blocks.append(self._sealed(plan, at, events, refusals), APPLICATION, plan.number)
+        self.blocks.append(self._sealed(plan, at, events), APPLICATION, plan.number)
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",
             plan.number, plan.kind.value, at, 0 if refusals is None else refusals.num_rows,
@@ -218,9 +219,7 @@ class Door:
         )
         return table.select(self.quarantine.spec.schema.names).cast(self.quarantine.spec.schema)
 
-    def _sealed(
-        self, plan: Plan, count: int, events: pa.Table | None, refused: pa.Table | None
-    ) -> pa.Table:
+    def _sealed(self, plan: Plan, count: int, events: pa.Table | None) -> pa.Table:
         """The rows of ``blocks``: at least one, also for a plan without records."""
         firsts = np.arange(0, max(count, 1), BLOCK)
         ends = np.minimum(firsts + BLOCK, count)

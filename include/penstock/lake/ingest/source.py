@@ -54,7 +54,8 @@ class Waiting:
         """What waits, in order, at most as much as one plan may hold.
 
         Args:
-            since, until: only records with an event time in [since, until), us.
+            since: only records with an event time at or after it, us.
+            until: only records with an event time before it, us.
         """
         chosen: list[Item] = []
         records = size = 0

@@ -21,7 +21,7 @@ from penstock.lake.ingest.received import MALFORMED, UNREADABLE, Received, as_js
 from penstock.lake.tables import ARROW, INSTANT
 
 EARLIEST = micros(datetime(1900, 1, 1, tzinfo=UTC))
-"""Older instants mean different days to different calendars: refused unless not_before is earlier."""
+"""Older instants mean other days to other calendars: refused, unless not_before is earlier."""
 
 NOT_CASTABLE = "not castable"
 NO_EVENT_TIME = "missing event time"

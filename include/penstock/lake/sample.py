@@ -1,0 +1,300 @@
+"""A look at a source before anything runs: how disordered it is, and what a slack would mean.
+
+It reads the first files as ingest would, judges them, and folds the same watermark over blocks of
+the same size; the difference to the real run is where ingest cuts its batches.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlglot
+
+from penstock.config.pipeline import FileFormat, History, Pipeline
+from penstock.core.expression import to_sql
+from penstock.core.slack import (
+    BlockKind,
+    BlockSummary,
+    SlackChange,
+    SlackPolicy,
+    SlackSpec,
+    fold,
+)
+from penstock.core.slack import WatermarkState as State
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING, WindowSpec, micros
+from penstock.lake.commit import Table
+from penstock.lake.ingest.door import BLOCK, lateness_of
+from penstock.lake.ingest.received import Item, receive
+from penstock.lake.ingest.source import Waiting
+from penstock.lake.ingest.verdict import judge
+from penstock.lake.read import read_table
+from penstock.lake.tables import Tables
+
+ENOUGH = 100_000
+"""Records a sample."""
+TEXT_BYTES = 16 << 20
+"""At most so much of one text file is read."""
+MANY_FILES = 1_000
+QUANTILES = {"half": 0.5, "95 %": 0.95, "99 %": 0.99, "all": 1.0}
+
+Micros = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Files of a source.
+
+    Attributes:
+        files: all there are, at most as many as were looked at.
+        waiting: those that nothing has been taken of, or not all.
+        more: whether there are more than were looked at.
+    """
+
+    files: int
+    waiting: int
+    more: bool
+
+
+def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
+    """How many files a source has and how many wait.
+
+    Args:
+        config: source or history of a pipeline file.
+        home: where relative places start.
+        tables: of the pipeline; its plans say what was taken.
+        origin: live or history.
+    """
+    every, more = _paths(Waiting(config, home))
+    rest = Waiting(config, home)
+    plans = read_table(Table(tables.plans()), ["origin", "positions"])
+    for positions in plans.filter(pc.equal(plans["origin"], origin))["positions"].to_pylist():
+        rest.take(Item(**item) for item in json.loads(positions))
+    waiting, still_more = _paths(rest)
+    return Queue(len(every), len(waiting), more or still_more)
+
+
+def _paths(waiting: Waiting) -> tuple[set[str], bool]:
+    paths: set[str] = set()
+    while len(paths) < MANY_FILES:
+        items = waiting.items()
+        if not items:
+            return paths, False
+        paths.update(item.path for item in items)
+        waiting.take(items)
+    return paths, True
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first records of a source.
+
+    Attributes:
+        files: files read.
+        received: records read.
+        refused: reason -> records.
+        at: place in the arrival order of each accepted record, shape (n,).
+        times: their event times, us, shape (n,).
+        lateness: behind the newest event time before them, us, shape (n,).
+        columns: declared columns of the accepted records.
+    """
+
+    files: int
+    received: int
+    refused: dict[str, int]
+    at: Micros
+    times: Micros
+    lateness: Micros
+    columns: pa.Table
+
+    @property
+    def late_share(self) -> float:
+        """Share of the accepted records that came after a newer one."""
+        return float(np.mean(self.lateness > 0)) if len(self.lateness) else 0.0
+
+    def lateness_at(self, share: float) -> int:
+        """Lateness, us, that this share of the accepted records does not exceed."""
+        if not len(self.lateness):
+            return 0
+        return int(np.quantile(self.lateness, share, method="inverted_cdf"))
+
+
+def read_sample(pipeline: Pipeline, home: Path, now: datetime, enough: int = ENOUGH) -> Sample:
+    """Read and judge the first records of the source, whether taken already or not.
+
+    Args:
+        pipeline: as its file says it.
+        home: where relative places start.
+        now: arrival of records that carry no arrival time.
+        enough: stop after so many records.
+    """
+    waiting = Waiting(pipeline.source, home)
+    parts: list[pa.Table] = []
+    reasons: dict[str, int] = {}
+    paths: set[str] = set()
+    received = 0
+    for item in _first(waiting):
+        judged = judge(receive(item, waiting.filesystem), pipeline, micros(now))
+        left = enough - received
+        kept = judged.accepted[:left]
+        for reason in judged.reason[:left][~kept]:
+            reasons[reason] = reasons.get(reason, 0) + 1
+        rows = np.flatnonzero(kept)
+        table = judged.columns.take(rows)
+        parts.append(table.append_column("at", pa.array(received + rows, pa.int64())))
+        received += len(kept)
+        paths.add(item.path)
+        if received >= enough:
+            break
+    names = ["at", "event_time", *pipeline.types]
+    if not parts:
+        nothing = np.zeros(0, np.int64)
+        return Sample(0, 0, {}, nothing, nothing, nothing, pa.table({}))
+    table = pa.concat_tables([part.select(names) for part in parts], promote_options="default")
+    times = np.asarray(pc.cast(table["event_time"], pa.int64()))
+    return Sample(
+        len(paths),
+        received,
+        reasons,
+        np.asarray(table["at"]),
+        times,
+        lateness_of(times, BEGINNING),
+        table.select([n for n in names if n != "at"]),
+    )
+
+
+def _first(waiting: Waiting) -> Iterator[Item]:
+    while items := waiting.items():
+        for item in items:
+            yield _start_of(item, waiting)
+        waiting.take(items)
+
+
+def _start_of(item: Item, waiting: Waiting) -> Item:
+    """The item, or the first lines of a large text file."""
+    end = item.size if item.end < 0 else item.end
+    if item.format == FileFormat.PARQUET.value or end - item.first <= TEXT_BYTES:
+        return item
+    with waiting.filesystem.open_input_file(item.path) as stream:
+        stream.seek(item.first)
+        last = stream.read(TEXT_BYTES).rfind(b"\n")
+    return item if last < 0 else replace(item, end=item.first + last + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SlackEffect:
+    """What a slack means on a sample.
+
+    Attributes:
+        slack: the policy.
+        k: K at the end of the sample, us.
+        records: that the step keeps.
+        late_records: those that miss at least one of their windows.
+        pairs: (record, window) pairs.
+        late_pairs: pairs that come after their window was answered.
+        beyond: records later than the bound of ``max_delay``.
+    """
+
+    slack: SlackSpec
+    k: int
+    records: int
+    late_records: int
+    pairs: int
+    late_pairs: int
+    beyond: int
+
+    @property
+    def timely_share(self) -> float:
+        """Share of the pairs that the timely answers hold."""
+        return 1.0 - self.late_pairs / self.pairs if self.pairs else 1.0
+
+
+def effect(sample: Sample, step: StepSpec, slack: SlackSpec | None = None) -> SlackEffect:
+    """Fold a slack over a sample in blocks, as the speed layer does.
+
+    Args:
+        sample: of the source.
+        step: its window and its condition.
+        slack: instead of the step's.
+    """
+    slack = slack or step.slack
+    watermarks, state = _watermarks(sample, slack)
+    kept = _kept(sample, step)
+    times, marks = sample.times[kept], watermarks[sample.at[kept] // BLOCK]
+    pairs, late = _pairs(step.window, times, marks)
+    bounded = slack.policy is SlackPolicy.MAX_DELAY
+    return SlackEffect(
+        slack=slack,
+        k=state.slack,
+        records=len(times),
+        late_records=int(np.count_nonzero(late)),
+        pairs=int(pairs.sum()),
+        late_pairs=int(late.sum()),
+        beyond=int(np.count_nonzero(sample.lateness[kept] > slack.span)) if bounded else 0,
+    )
+
+
+def alternatives(sample: Sample, step: StepSpec) -> dict[str, SlackEffect]:
+    """What fixed slacks would mean: none, and as much as most records need."""
+    spans = {"no waiting": 0}
+    for said, share in QUANTILES.items():
+        span = sample.lateness_at(share)
+        if span and span not in spans.values():
+            spans[f"{said} of the records"] = span
+    return {
+        said: effect(sample, step, SlackSpec(SlackPolicy.FIXED, span))
+        for said, span in spans.items()
+    }
+
+
+def _watermarks(sample: Sample, slack: SlackSpec) -> tuple[Micros, State]:
+    """The watermark in force for each block, us, and the state after the last one."""
+    count = -(-sample.received // BLOCK) or 1
+    newest = np.full(count, BEGINNING)
+    greatest = np.zeros(count, np.int64)
+    block = sample.at // BLOCK
+    np.maximum.at(newest, block, sample.times)
+    counted = sample.lateness
+    if slack.policy is SlackPolicy.MAX_DELAY:
+        counted = np.where(counted <= slack.span, counted, 0)
+    np.maximum.at(greatest, block, counted)
+    blocks = [
+        BlockSummary(i, BlockKind.DATA, True, i, None if t == BEGINNING else t, k)
+        for i, (t, k) in enumerate(zip(newest.tolist(), greatest.tolist(), strict=True))
+    ]
+    state, marks = State(), []
+    for _, before, after in fold(state, blocks, [SlackChange(0, slack)]):
+        marks.append(before.watermark)
+        state = after
+    return np.asarray(marks, np.int64), state
+
+
+def _pairs(window: WindowSpec, times: Micros, marks: Micros) -> tuple[Micros, Micros]:
+    """Windows of each record, and how many of them are closed: ``WindowSpec.closed_of``."""
+    origin, pane, size, slide = window.origin, window.pane, window.size, window.slide
+    start = (times - origin) // pane * pane + origin
+    first = -(-(start + pane - size - origin) // slide) * slide + origin
+    last = (start - origin) // slide * slide + origin
+    count = (last - first) // slide + 1
+    if window.landmark:
+        count = np.where(times < origin, 0, count)
+    closed = np.clip((marks - size - first) // slide + 1, 0, count)
+    return count, closed
+
+
+def _kept(sample: Sample, step: StepSpec) -> npt.NDArray[np.bool_]:
+    """Where the step's condition is true."""
+    if step.where is None:
+        return np.ones(len(sample.times), dtype=bool)
+    condition = sqlglot.transpile(to_sql(step.where), read="spark", write="duckdb")[0]
+    with duckdb.connect() as connection:
+        connection.register("sample", sample.columns)
+        found = connection.sql(f"SELECT coalesce({condition}, FALSE) AS kept FROM sample")  # noqa: S608
+        return np.asarray(found.to_arrow_table()["kept"], dtype=bool)

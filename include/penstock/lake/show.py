@@ -1,0 +1,281 @@
+"""What ``penstock show`` tells of a step: where it stands, and its answers with their revisions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.errors import ConfigError
+from penstock.core.expression import MeasureSpec
+from penstock.core.measure import ColumnType
+from penstock.core.slack import WatermarkState
+from penstock.core.step import StepSpec
+from penstock.core.window import FOREVER
+from penstock.lake.commit import Table
+from penstock.lake.correction import DONE, pending_count
+from penstock.lake.generation import generations
+from penstock.lake.ingest.cast import cast
+from penstock.lake.read import read_table
+from penstock.lake.tables import Tables
+from penstock.lake.view import SPEED, Balance, Position, answers_at, balance, position
+
+TOLERANCE = 1e-9
+"""A double that a correction moved by less, relatively, has not changed for a reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """Where a step stands.
+
+    Attributes:
+        sealed_seq: the step speaks for the log up to here.
+        received: records the door has numbered by now.
+        fold: watermark, newest event time, K.
+        pending: windows and keys that wait for a correction.
+        corrected: the last finished correction, as its row of ``corrections``; none: none yet.
+        balance: where every record and pair has gone.
+    """
+
+    sealed_seq: int
+    received: int
+    fold: WatermarkState
+    pending: int
+    corrected: dict[str, Any] | None
+    balance: Balance
+
+    @property
+    def ended(self) -> bool:
+        """Whether the source has ended: every window is closed."""
+        return self.fold.watermark >= FOREVER
+
+
+def received(tables: Tables) -> int:
+    """Records the door has sealed by now."""
+    blocks = read_table(Table(tables.blocks()), ["last_seq"])
+    return int(pc.max(blocks["last_seq"]).as_py() or -1) + 1 if blocks.num_rows else 0
+
+
+def state(tables: Tables, step: StepSpec) -> StepState | None:
+    """Where a step stands; none: it has sealed nothing yet."""
+    at, found = position(tables, step), balance(tables, step)
+    if at is None or found is None:
+        return None
+    rows = read_table(Table(tables.corrections()))
+    rows = rows.filter(
+        (pc.field("step") == step.name)
+        & (pc.field("epoch") == at.epoch.number)
+        & (pc.field("state") == DONE)
+    ).sort_by("recorded_at")
+    last = rows.slice(rows.num_rows - 1).to_pylist() if rows.num_rows else []
+    return StepState(
+        sealed_seq=at.sealed.seq,
+        received=received(tables),
+        fold=at.sealed.state,
+        pending=pending_count(tables, step),
+        corrected=last[0] if last else None,
+        balance=found,
+    )
+
+
+def why_nothing(tables: Tables, step: StepSpec) -> str:
+    """Why a step has no answers to show: ``empty``, ``not started``, ``changed`` or ``soon``."""
+    found = generations(tables, step)
+    if not found:
+        return "not started" if received(tables) else "empty"
+    return "soon" if found[-1].fingerprint == step.fingerprint else "changed"
+
+
+def last_audit(tables: Tables, step: StepSpec) -> dict[str, Any] | None:
+    """The newest audit of a step, as its row of ``audits``."""
+    rows = read_table(Table(tables.audits())).filter(pc.field("step") == step.name)
+    found = rows.sort_by("audited_at").to_pylist()
+    return found[-1] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One window and key.
+
+    Attributes:
+        first: measures and n_records as first answered; none: it had only late records.
+        first_reason: speed, or backfill for the history; empty: none.
+        now: measures and n_records in force.
+        revision, reason: of the answer in force.
+        changed: the names in ``now`` whose value is another than at first.
+    """
+
+    start: datetime
+    end: datetime
+    key: tuple[Any, ...]
+    first: dict[str, Any] | None
+    first_reason: str
+    now: dict[str, Any]
+    revision: int
+    reason: str
+    changed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Some answers of a step and how many there are.
+
+    Attributes:
+        newest: the latest windows, newest first.
+        repaired: the latest windows that a correction changed or first answered.
+        count: answers in force.
+        timely: answers the speed layer gave.
+        changed: of the first answers, those that now say something else.
+        only_late: answers that a correction gave first.
+    """
+
+    newest: tuple[Shown, ...]
+    repaired: tuple[Shown, ...]
+    count: int
+    timely: int
+    changed: int
+    only_late: int
+
+
+def answers(
+    tables: Tables,
+    step: StepSpec,
+    pipeline: Pipeline,
+    keys: Mapping[str, str],
+    limit: int,
+) -> Answers:
+    """Answers in force beside what was answered first.
+
+    Args:
+        tables: of the pipeline.
+        step: the step.
+        pipeline: for the zone of instants without one.
+        keys: key column -> value, as typed; only these.
+        limit: at most so many newest and so many repaired ones.
+
+    Raises:
+        ConfigError: no such key column, or a value its type does not allow.
+    """
+    at = position(tables, step)
+    if at is None:
+        return Answers((), (), 0, 0, 0, 0)
+    rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("answer", rows)
+        connection.execute(_beside(step, at))
+        counts = connection.execute(
+            "SELECT count(*), count(*) FILTER (first_reason = 'speed'),"
+            " count(*) FILTER (changed), count(*) FILTER (first_reason IS NULL) FROM beside"
+        ).fetchone() or (0, 0, 0, 0)
+        order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
+        newest, repaired = (
+            connection.execute(f"SELECT * FROM beside {where} ORDER BY {order} LIMIT {limit}")  # noqa: S608
+            .to_arrow_table()
+            .to_pylist()
+            for where in ("", "WHERE changed OR first_reason IS NULL")
+        )
+    return Answers(
+        tuple(_shown(row, step) for row in newest),
+        tuple(_shown(row, step) for row in repaired),
+        *counts,
+    )
+
+
+def all_revisions(
+    tables: Tables,
+    step: StepSpec,
+    pipeline: Pipeline,
+    keys: Mapping[str, str],
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Every answer ever given for the latest windows that have several, newest window first."""
+    at = position(tables, step)
+    if at is None:
+        return []
+    rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
+    by = ", ".join(["window_start", *map(_quoted, step.key_names)])
+    order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("answer", rows)
+        found = connection.execute(
+            f"WITH several AS (SELECT {by} FROM answer GROUP BY ALL HAVING count(*) > 1"  # noqa: S608
+            f" ORDER BY {order} LIMIT {limit})"
+            f" SELECT answer.* FROM answer JOIN several USING ({by})"
+            f" ORDER BY {order}, through_seq, revision"
+        )
+        revisions: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+    return revisions
+
+
+def _of_keys(
+    rows: pa.Table, step: StepSpec, pipeline: Pipeline, keys: Mapping[str, str]
+) -> pa.Table:
+    types = {key.name: key.type for key in step.keys}
+    for name, text in keys.items():
+        if name not in types:
+            known = ", ".join(types) or "none"
+            raise ConfigError(f"{step.name} has no key {name}. Its keys: {known}.")
+        value, _ = cast(pa.array([text]), types[name], pipeline.tz)
+        if not value[0].is_valid:
+            raise ConfigError(f"--key {name}={text}: {name} is a {types[name].value}.")
+        rows = rows.filter(pc.equal(rows[name], value[0]))
+    return rows
+
+
+def _beside(step: StepSpec, at: Position) -> str:
+    """SQL that makes ``beside``: the answer in force, with the first one as ``first_...``."""
+    keys = [_quoted(k) for k in step.key_names]
+    by = ", ".join(["window_start", *keys])
+    names = [*(m.name for m in step.measures), "n_records"]
+    first = ", ".join(f"{_quoted(n)} AS {_quoted('first_' + n)}" for n in names)
+    changed = ", ".join(
+        [
+            *(f"{_differs(m)} AS {_quoted('changed_' + m.name)}" for m in step.measures),
+            "n_records IS DISTINCT FROM first_n_records AS changed_n_records",
+        ]
+    )
+    any_changed = " OR ".join(_quoted(f"changed_{n}") for n in names)
+    return (
+        "CREATE TEMP TABLE beside AS WITH force AS (SELECT * FROM answer QUALIFY row_number() OVER"  # noqa: S608
+        f" (PARTITION BY {by} ORDER BY through_seq DESC, revision DESC) = 1),"
+        f" early AS (SELECT {by}, {first}, reason AS first_reason FROM answer"
+        f" WHERE reason = '{SPEED}' OR (reason = 'backfill' AND through_seq = {at.epoch.seq})"
+        f" QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY through_seq) = 1),"
+        f" compared AS (SELECT *, {changed} FROM force LEFT JOIN early USING ({by}))"
+        f" SELECT *, first_reason IS NOT NULL AND ({any_changed}) AS changed FROM compared"
+    )
+
+
+def _differs(measure: MeasureSpec) -> str:
+    now, first = _quoted(measure.name), _quoted(f"first_{measure.name}")
+    distinct = f"{now} IS DISTINCT FROM {first}"
+    if measure.type is not ColumnType.DOUBLE:
+        return f"({distinct})"
+    far = f"abs({now} - {first}) > {TOLERANCE} * greatest(abs({now}), abs({first}))"
+    return f"({distinct} AND coalesce({far}, TRUE))"
+
+
+def _shown(row: dict[str, Any], step: StepSpec) -> Shown:
+    names = [*(m.name for m in step.measures), "n_records"]
+    known = row["first_reason"] is not None
+    return Shown(
+        start=row["window_start"],
+        end=row["window_end"],
+        key=tuple(row[k] for k in step.key_names),
+        first={n: row[f"first_{n}"] for n in names} if known else None,
+        first_reason=row["first_reason"] or "",
+        now={n: row[n] for n in names},
+        revision=row["revision"],
+        reason=row["reason"],
+        changed=frozenset(n for n in names if row[f"changed_{n}"]) if known else frozenset(),
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
