@@ -78,7 +78,7 @@ def answered(known: dict[str, View], sql: str) -> Iterator[duckdb.DuckDBPyRelati
                 raise ConfigError("this statement gives no rows. Write a SELECT.")
             yield found
         except duckdb.Error as wrong:
-            said = str(wrong).split("\nDid you mean \"pg_")[0].strip()
+            said = str(wrong).split('\nDid you mean "pg_')[0].strip()
             raise ConfigError(f"{said}\nViews: {', '.join(known)}.") from wrong
 
 

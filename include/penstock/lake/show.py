@@ -57,7 +57,8 @@ class StepState:
 def received(tables: Tables) -> int:
     """Records the door has sealed by now."""
     blocks = read_table(Table(tables.blocks()), ["last_seq"])
-    return int(pc.max(blocks["last_seq"]).as_py() or -1) + 1 if blocks.num_rows else 0
+    last = pc.max(blocks["last_seq"]).as_py()
+    return 0 if last is None else int(last) + 1
 
 
 def state(tables: Tables, step: StepSpec) -> StepState | None:
@@ -168,13 +169,13 @@ def answers(
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("answer", rows)
         connection.execute(_beside(step, at))
-        counts = connection.execute(
+        counts = connection.sql(
             "SELECT count(*), count(*) FILTER (first_reason = 'speed'),"
             " count(*) FILTER (changed), count(*) FILTER (first_reason IS NULL) FROM beside"
         ).fetchone() or (0, 0, 0, 0)
         order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
         newest, repaired = (
-            connection.execute(f"SELECT * FROM beside {where} ORDER BY {order} LIMIT {limit}")  # noqa: S608
+            connection.sql(f"SELECT * FROM beside {where} ORDER BY {order} LIMIT {limit}")  # noqa: S608
             .to_arrow_table()
             .to_pylist()
             for where in ("", "WHERE changed OR first_reason IS NULL")
@@ -203,7 +204,7 @@ def all_revisions(
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("answer", rows)
-        found = connection.execute(
+        found = connection.sql(
             f"WITH several AS (SELECT {by} FROM answer GROUP BY ALL HAVING count(*) > 1"  # noqa: S608
             f" ORDER BY {order} LIMIT {limit})"
             f" SELECT answer.* FROM answer JOIN several USING ({by})"

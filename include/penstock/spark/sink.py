@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from penstock.core.clock import Clock
+from penstock.core.errors import TransientError
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.tables import INSTANT, Tables
@@ -25,6 +26,10 @@ log = logging.getLogger(__name__)
 
 SPEED = "speed"
 Told = Callable[[dict[str, Any]], None]
+
+
+class FencedError(TransientError):
+    """Another process has begun a newer generation of the step."""
 
 
 class StepSink:
@@ -38,6 +43,7 @@ class StepSink:
         self.late = Table(tables.late(step, self.wire.layout.fields))
         self.answers = Table(tables.answers(step))
         self.control = Table(tables.control(step))
+        self.registry = Table(tables.registry())
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Write one micro-batch; exactly one action runs on the stateful plan."""
@@ -48,6 +54,7 @@ class StepSink:
         status = rows.filter(pc.equal(kinds, STATUS))
         if not status.num_rows:  # Spark ran a micro-batch without data
             return
+        self._fence()
         application = f"{SPEED}:{self.generation}"
         stamp = self._stamp(number)
         if late.num_rows:
@@ -58,6 +65,16 @@ class StepSink:
         table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
         self.control.append(table, application, number)
         self.told(row)
+
+    def _fence(self) -> None:
+        """Stop a query that a newer generation has replaced: its rows would not count."""
+        self.registry.refresh()
+        newest = self.registry.last(f"registry:{self.step.name}")
+        if newest != self.generation:
+            raise FencedError(
+                f"{self.step.name}: generation {self.generation} was replaced by {newest}"
+                " (a preload, or another host); starting again goes on with the new one"
+            )
 
     def _stamp(self, number: int) -> dict[str, Any]:
         return {

@@ -25,7 +25,7 @@ from penstock.lake.ingest.received import Item, Received, receive
 from penstock.lake.ingest.seen import SeenIds
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import REPEATED, Judged, judge
-from penstock.lake.read import Tail
+from penstock.lake.read import Tail, read_table
 from penstock.lake.tables import INSTANT, Tables
 
 log = logging.getLogger(__name__)
@@ -187,20 +187,32 @@ class Door:
             accepted.append(_events(judged, plan, at))
             refused.append(self._quarantined(received, judged, plan, at))
             at += len(judged.reason)
-        events = pa.concat_tables(accepted, promote_options="default") if accepted else None
-        refusals = pa.concat_tables(refused) if refused else None
-        if refusals is not None and refusals.num_rows:
+        events = pa.concat_tables([self._none(self.events), *accepted], promote_options="default")
+        refusals = pa.concat_tables([self._none(self.quarantine), *refused])
+        if refusals.num_rows:
             self.quarantine.append(refusals, APPLICATION, plan.number)
-        if events is not None and events.num_rows:
-            names = self.events.spec.schema.names
-            self.events.append(events.select(names), APPLICATION, plan.number)
+        if events.num_rows and not self.events.append(
+            events.select(self.events.spec.schema.names), APPLICATION, plan.number
+        ):  # the blocks speak for what stands there, whatever the files say by now
+            events, at = self._committed(plan)
         self.blocks.append(self._sealed(plan, at, events), APPLICATION, plan.number)
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",
-            plan.number, plan.kind.value, at, 0 if refusals is None else refusals.num_rows,
+            plan.number, plan.kind.value, at, refusals.num_rows,
         )  # fmt: skip
         self._catch_up()
         return at
+
+    @staticmethod
+    def _none(table: Table) -> pa.Table:
+        return table.spec.schema.empty_table()
+
+    def _committed(self, plan: Plan) -> tuple[pa.Table, int]:
+        """The accepted records of a plan that are there already, and how many it received."""
+        mine = pc.field("arrival_seq") >= plan.first_seq
+        events = read_table(self.events, ["arrival_seq", "event_time", "block"], mine)
+        refused = read_table(self.quarantine, ["arrival_seq"], mine)
+        return events.sort_by("arrival_seq"), events.num_rows + refused.num_rows
 
     def _quarantined(self, received: Received, judged: Judged, plan: Plan, at: int) -> pa.Table:
         rows = np.flatnonzero(~judged.accepted)
@@ -219,7 +231,7 @@ class Door:
         )
         return table.select(self.quarantine.spec.schema.names).cast(self.quarantine.spec.schema)
 
-    def _sealed(self, plan: Plan, count: int, events: pa.Table | None) -> pa.Table:
+    def _sealed(self, plan: Plan, count: int, events: pa.Table) -> pa.Table:
         """The rows of ``blocks``: at least one, also for a plan without records."""
         firsts = np.arange(0, max(count, 1), BLOCK)
         ends = np.minimum(firsts + BLOCK, count)
@@ -227,7 +239,7 @@ class Door:
         accepted = np.zeros(blocks, np.int64)
         t_max = np.full(blocks, BEGINNING)
         lateness = np.zeros(blocks, np.int64)
-        if events is not None and events.num_rows:
+        if events.num_rows:
             of = np.asarray(events["block"]) - plan.first_block
             times = np.asarray(pc.cast(events["event_time"], pa.int64()))
             accepted = np.bincount(of, minlength=blocks)
