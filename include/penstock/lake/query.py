@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -20,7 +21,7 @@ from penstock.lake.tables import Tables, TableSpec
 from penstock.lake.view import answers_in_force, timely_answers
 
 INTERNAL = ("generation", "micro_batch")
-Content = pa.Table | ds.Dataset
+Content: TypeAlias = pa.Table | ds.Dataset
 
 
 @dataclass(frozen=True, slots=True)

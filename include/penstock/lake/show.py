@@ -37,7 +37,8 @@ class StepState:
         received: records the door has numbered by now.
         fold: watermark, newest event time, K.
         pending: windows and keys that wait for a correction.
-        corrected: the last finished correction, as its row of ``corrections``; none: none yet.
+        corrected: the last finished correction of late records, else that of the history, as its
+            row of ``corrections``; none: none yet.
         balance: where every record and pair has gone.
     """
 
@@ -71,7 +72,7 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         (pc.field("step") == step.name)
         & (pc.field("epoch") == at.epoch.number)
         & (pc.field("state") == DONE)
-    ).sort_by("recorded_at")
+    ).sort_by([("reason", "ascending"), ("recorded_at", "ascending")])  # backfill before late
     last = rows.slice(rows.num_rows - 1).to_pylist() if rows.num_rows else []
     return StepState(
         sealed_seq=at.sealed.seq,
@@ -130,16 +131,18 @@ class Answers:
         repaired: the latest windows that a correction changed or first answered.
         count: answers in force.
         timely: answers the speed layer gave.
-        changed: of the first answers, those that now say something else.
-        only_late: answers that a correction gave first.
+        history: answers that the preload gave.
+        only_late: answers that a correction gave first: no record had come in time.
+        changed: of the timely and preloaded answers, those that now say something else.
     """
 
     newest: tuple[Shown, ...]
     repaired: tuple[Shown, ...]
     count: int
     timely: int
-    changed: int
+    history: int
     only_late: int
+    changed: int
 
 
 def answers(
@@ -163,7 +166,7 @@ def answers(
     """
     at = position(tables, step)
     if at is None:
-        return Answers((), (), 0, 0, 0, 0)
+        return Answers((), (), 0, 0, 0, 0, 0)
     rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -171,8 +174,9 @@ def answers(
         connection.execute(_beside(step, at))
         counts = connection.sql(
             "SELECT count(*), count(*) FILTER (first_reason = 'speed'),"
-            " count(*) FILTER (changed), count(*) FILTER (first_reason IS NULL) FROM beside"
-        ).fetchone() or (0, 0, 0, 0)
+            " count(*) FILTER (first_reason = 'backfill'),"
+            " count(*) FILTER (first_reason IS NULL), count(*) FILTER (changed) FROM beside"
+        ).fetchall()[0]
         order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
         newest, repaired = (
             connection.sql(f"SELECT * FROM beside {where} ORDER BY {order} LIMIT {limit}")  # noqa: S608

@@ -1,0 +1,40 @@
+# Every target does its own set-up, once: bin/setup. "make help" lists them.
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+ENV := PYTHONPATH=include:plugins:.
+PENSTOCK := .venv/bin/penstock
+
+.PHONY: help setup demo up down status lint test test-all clean
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+
+setup: ## virtual environment, jars, the command .venv/bin/penstock
+	@bin/setup
+
+demo: setup ## the whole loop on the flights of 2013
+	@$(PENSTOCK) demo --setup-seconds "$$(cat .venv/setup-seconds)"
+
+up: setup ## start PostgreSQL and Airflow
+	@$(PENSTOCK) up
+
+down: ## stop everything
+	@if [ -x $(PENSTOCK) ]; then $(PENSTOCK) down; else echo "Nothing runs: nothing is set up."; fi
+
+status: ## what runs and how it is
+	@if [ -x $(PENSTOCK) ]; then $(PENSTOCK) status || true; else echo "Nothing is set up. Start it: make up"; fi
+
+lint: setup ## style, types, rings
+	$(ENV) $(PYTHON) -m ruff check .
+	$(ENV) $(PYTHON) -m ruff format --check .
+	$(ENV) $(PYTHON) -m mypy -p penstock.core -p penstock.config -p penstock.control
+	$(ENV) .venv/bin/lint-imports
+
+test: lint ## lint and the tests that fit into minutes
+	$(ENV) $(PYTHON) -m pytest -m "not all"
+
+test-all: lint ## lint and every test
+	$(ENV) $(PYTHON) -m pytest
+
+clean: down ## remove what set-up made; data in .penstock stay
+	rm -rf .venv jars/*.jar

@@ -1,0 +1,108 @@
+"""The demo's last words: what came out, whether it is true, and where to look."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from penstock.runtime.demo.product import Account
+from penstock.runtime.demo.truth import Example, Verdict
+
+COLUMNS = ("in all", "history", "in time", "only late", "changed", "wrong now")
+
+
+def show_examples(verdict: Verdict, console: Console) -> None:
+    """Some windows of a step: in time, corrected, and what is true."""
+    title = f"{verdict.step}: some windows (event time, UTC)"
+    table = _table(title)
+    for name in ("window", "of", "measure"):
+        table.add_column(name, no_wrap=True)
+    for side in ("timely", "corrected", "truth"):
+        table.add_column(side, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for example in verdict.examples:
+        table.add_row(*_cells(example))
+    console.print(table)
+
+
+def show_verdicts(verdicts: list[Verdict], console: Console) -> None:
+    """How many answers late records had changed, and how many are wrong now."""
+    table = _table("Answers (windows x keys); in all = history + in time + only late")
+    table.add_column("step", no_wrap=True)
+    for column in COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
+    for v in verdicts:
+        colour = "red" if v.wrong else "green"
+        counts = (v.windows, v.preloaded, v.timely, v.unanswered, v.changed)
+        wrong = f"[{colour}]{v.wrong:,}[/]"
+        table.add_row(v.step, *(f"{count:,}" for count in counts), wrong)
+    console.print(table)
+    console.print(
+        f"Late records had made {sum(v.changed for v in verdicts):,} answers wrong, and"
+        f" {sum(v.unanswered for v in verdicts):,} windows had no record in time; both were"
+        f" corrected. Wrong now: {sum(v.wrong for v in verdicts):,}."
+    )
+
+
+def show_accounts(accounts: list[Account], raw: int, console: Console) -> None:
+    """The conservation law with its numbers.
+
+    Args:
+        accounts: one a step.
+        raw: records in the raw files.
+        console: where to.
+    """
+    console.print("Nothing is lost, nothing is there twice:")
+    first = accounts[0]
+    console.print(
+        f"  records   {raw:,} in the raw files"
+        + _equals(raw, first.received)
+        + f"{first.received:,} received"
+        + _equals(first.received, sum(first.parts_of_received.values()))
+        + _sum(first.parts_of_received),
+        soft_wrap=True,
+        highlight=False,
+    )
+    for account in accounts:
+        console.print(
+            f"  {account.step}, (record, window) pairs:  {account.pairs:,}"
+            + _equals(account.pairs, sum(account.parts_of_pairs.values()))
+            + _sum(account.parts_of_pairs),
+            soft_wrap=True,
+            highlight=False,
+        )
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+
+
+def _cells(example: Example) -> tuple[str, ...]:
+    sides = zip(*example.values.values(), strict=True)
+    return (
+        example.window,
+        example.key,
+        "\n".join(example.values),
+        *("\n".join(_number(value) for value in side) for side in sides),
+        "repaired" if example.changed else "right at once",
+    )
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _equals(one: int, other: int) -> str:
+    return " [green]=[/] " if one == other else " [red]IS NOT[/] "
+
+
+def _sum(parts: dict[str, int]) -> str:
+    return " + ".join(f"{count:,} {name}" for name, count in parts.items())

@@ -1,0 +1,169 @@
+"""Removing a pipeline: everything it wrote, nothing that was written by hand."""
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from penstock.config.catalog import Catalog, UnknownPipelineError
+from penstock.config.model import NAME_RULE
+from penstock.config.settings import Settings
+from penstock.core.errors import ConfigError
+from penstock.lake.remove import Stored, remove_tables, stored
+from penstock.lake.tables import Tables
+from penstock.runtime.streams import control
+from penstock.runtime.streams.paths import StreamPaths, is_held, take_lock
+from penstock.runtime.terminal_words import count, pairs, size
+
+
+class StreamRunsError(ConfigError):
+    """A pipeline cannot be removed while its stream host writes to its tables."""
+
+    def __init__(self, pipeline: str, state: str) -> None:
+        self.pipeline, self.state = pipeline, state
+        super().__init__(
+            f"{pipeline}: its stream is {state} and would go on writing. Pause the DAG"
+            f" stream__{pipeline} in Airflow and mark its run as failed, which stops the stream"
+            " gracefully (penstock down stops all of them); then call this again."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What will be removed.
+
+    Attributes:
+        tables: in the lake.
+        reports: folders of audit reports.
+        files: of the stream.
+        config: its pipeline file, which stays; none: there is none.
+    """
+
+    tables: Stored
+    reports: tuple[Path, ...]
+    files: tuple[Path, ...]
+    config: Path | None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is there."""
+        return not (self.tables.files or self.reports or self.files)
+
+
+def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) -> int:
+    """Remove what a pipeline wrote, after asking for its name.
+
+    Args:
+        settings: with an absolute home.
+        name: of the pipeline; its file may be gone or wrong already.
+        out: where to say and ask.
+        sure: do not ask.
+
+    Returns:
+        Exit status: 0 removed or nothing there, 1 not confirmed.
+
+    Raises:
+        UnknownPipelineError: neither a file nor anything written has this name.
+        StreamRunsError: its stream host runs.
+    """
+    found = _find(settings, name)
+    paths = StreamPaths(settings.streams, name)
+    _refuse_if_running(paths)
+    if found.empty:
+        out.print(f"Nothing to remove: {name} has written nothing.", soft_wrap=True)
+        _show_what_stays(found, name, out)
+        return 0
+    _show(found, out)
+    if not sure and not _confirmed(name, out):
+        out.print("Not confirmed: nothing was removed. Without asking: --yes")
+        return 1
+    _remove(found, paths, Tables(settings.lake_uri, name))
+    out.print(Text(f"Removed: everything that {name} had written.", style="green"))
+    _show_what_stays(found, name, out)
+    return 0
+
+
+def _find(settings: Settings, name: str) -> Removal:
+    """What there is; a name that is no name of a pipeline finds nothing, so no other folder."""
+    catalog = Catalog.read(settings.pipelines)
+    files = {p.name: p.path for p in catalog.pipelines}
+    files |= {e.path.stem: e.path for e in catalog.errors if e.path.stem not in files}
+    unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
+    if not re.fullmatch(NAME_RULE, name):
+        raise unknown
+    reports = (settings.docs / name, settings.docs / ".gx" / name)
+    found = Removal(
+        tables=stored(Tables(settings.lake_uri, name)),
+        reports=tuple(folder for folder in reports if folder.is_dir()),
+        files=tuple(sorted(settings.streams.glob(f"{name}.*"))),
+        config=files.get(name),
+    )
+    if found.config is None and found.empty:
+        raise unknown
+    return found
+
+
+def _refuse_if_running(paths: StreamPaths) -> None:
+    known = control.status(paths)
+    if known.alive:
+        raise StreamRunsError(paths.name, known.state)
+    if is_held(paths.driver_lock):
+        raise StreamRunsError(paths.name, "running without its supervisor")
+
+
+def _confirmed(name: str, out: Console) -> bool:
+    try:
+        return out.input(f"This cannot be undone. Type [bold]{name}[/] to go on: ").strip() == name
+    except EOFError:
+        out.print()
+        return False
+
+
+def _remove(found: Removal, paths: StreamPaths, tables: Tables) -> None:
+    """Remove it while holding the supervisor's lock, so that no stream starts meanwhile."""
+    paths.folder.mkdir(parents=True, exist_ok=True)
+    lock = take_lock(paths.supervisor_lock)
+    if lock is None:
+        raise StreamRunsError(paths.name, "being started")
+    try:
+        remove_tables(tables)
+        for folder in found.reports:
+            shutil.rmtree(folder)
+        for file in {*found.files, paths.supervisor_lock}:
+            file.unlink(missing_ok=True)
+    except OSError as wrong:
+        raise ConfigError(
+            f"{wrong.filename}: cannot be deleted ({wrong.strerror}). See that it is yours and"
+            " nobody uses it, then call this again: it goes on with what is left."
+        ) from wrong
+    finally:
+        os.close(lock)
+
+
+def _show(found: Removal, out: Console) -> None:
+    rows: list[tuple[str, str | Text]] = []
+    if found.tables.files:
+        much = f"{count(found.tables.files, 'file')}, {size(found.tables.size)}"
+        rows.append(("tables", f"{found.tables.uri} with its checkpoints ({much})"))
+    rows += [("reports", str(folder)) for folder in found.reports]
+    if found.files:
+        first = found.files[0]
+        rows.append(("stream", f"{count(len(found.files), 'file')} in {first.parent}"))
+    out.print("To be removed:")
+    out.print(pairs(*rows))
+
+
+def _show_what_stays(found: Removal, name: str, out: Console) -> None:
+    if found.config is not None:
+        out.print(
+            Text(
+                f"Its file stays, and the next run of stream__{name} begins afresh with it. If you"
+                f" do not want that, delete {found.config}"
+            ),
+            soft_wrap=True,
+        )
+    out.print(f"Airflow keeps the history of the DAGs of {name}; logs stay, too.", soft_wrap=True)

@@ -1,0 +1,151 @@
+"""What ``up``, ``down`` and ``status`` show."""
+
+import shutil
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from penstock.config.settings import Settings
+from penstock.core.clock import Clock
+from penstock.runtime import probe
+from penstock.runtime.airflow_environment import passwords_file
+from penstock.runtime.embedded import anchored, passwords
+from penstock.runtime.instance import Instance, InstanceState, ProcessState
+from penstock.runtime.leftovers import left_over
+from penstock.runtime.processes import is_alive
+
+_COLOURS = {"running": "green", "waiting": "yellow", "dead": "red", "gave_up": "red"}
+
+
+def show_entrance(settings: Settings, url: str, console: Console) -> None:
+    """Where the user interface is, who may enter, how to stop."""
+    known = passwords(settings)
+    lines = [f"user interface  [link={url}]{url}[/link]"]
+    lines += [f"user            {name}  password {word}" for name, word in known.items()]
+    lines += [f"logs            {anchored(settings).logs}", "stop            make down"]
+    console.print(Panel.fit("\n".join(lines), title="Penstock"), highlight=False)
+
+
+def show_stopped(stopped: list[str], console: Console) -> None:
+    """What ``down`` has done."""
+    if stopped:
+        console.print(f"[green]Stopped:[/] {', '.join(stopped)}.")
+    else:
+        console.print("Nothing runs.")
+
+
+def show_status(settings: Settings, clock: Clock, console: Console) -> bool:
+    """Processes, health, streams, disk.
+
+    Returns:
+        Whether embedded mode runs and all of it is healthy.
+    """
+    settings = anchored(settings)
+    instance = Instance(settings.home)
+    state = instance.read()
+    healthy = False
+    if state is None or not state.lives:
+        console.print("Embedded mode does not run. Start it: make up")
+        _show_left_overs(instance, console)
+    else:
+        console.print(_process_table(state, clock))
+        healthy = _show_health(settings, state, console)
+    _show_streams(settings.streams, console)
+    _show_disk(settings.home, console)
+    return healthy
+
+
+def _process_table(state: InstanceState, clock: Clock) -> Table:
+    table = Table(
+        title=f"Embedded mode: {state.phase}" + (f", {state.detail}" * bool(state.detail))
+    )
+    for column in ("process", "pid", "state", "restarts", "up for", "log"):
+        table.add_column(column, justify="right" if column in {"pid", "restarts"} else "left")
+    up_for = _since(state.since, clock)
+    table.add_row("supervisor", str(state.supervisor.pid), _coloured("running"), "", up_for, "")
+    for process in state.processes:
+        runs = process.identity is not None and is_alive(process.identity)
+        table.add_row(
+            process.name,
+            str(process.identity.pid) if process.identity else "",
+            _coloured(_status_of(process, runs=runs)),
+            str(process.restarts),
+            _since(process.since, clock) if runs else "",
+            Path(process.log).name,
+        )
+    return table
+
+
+def _status_of(process: ProcessState, *, runs: bool) -> str:
+    if process.status == "running":
+        return "running" if runs else "dead"  # for a moment: the supervisor restarts it
+    return f"{process.status} (last exit code {process.exit_code})"
+
+
+def _show_health(settings: Settings, state: InstanceState, console: Console) -> bool:
+    answer = probe.health(state.url, datetime.fromisoformat(state.since))
+    words = [
+        f"[{'green' if good else 'red'}]{name.replace('_', ' ')}"
+        f" {'healthy' if good else 'not healthy'}[/]"
+        for name, good in answer.items()
+    ]
+    console.print(f"Airflow   {', '.join(words) or '[red]does not answer[/]'}", soft_wrap=True)
+    console.print(f"URL       {state.url}  passwords in {passwords_file(settings)}", soft_wrap=True)
+    console.print(f"logs      {settings.logs}", highlight=False, soft_wrap=True)
+    return bool(answer) and all(answer.values())
+
+
+def _show_left_overs(instance: Instance, console: Console) -> None:
+    found = left_over(instance)
+    if found:
+        listed = ", ".join(f"{name} (pid {one.pid})" for name, one in found.items())
+        console.print(
+            f"[yellow]The supervisor was killed; still running: {listed}.[/]"
+            " The next make up or make down ends them."
+        )
+
+
+def _show_streams(folder: Path, console: Console) -> None:
+    from penstock.runtime.streams import control
+    from penstock.runtime.streams.paths import StreamPaths
+
+    names = control.names(folder)
+    if not names:
+        return
+    table = Table(title="Streams")
+    for column in ("stream", "state", "pid", "restarts", "block", "records/s", "error"):
+        table.add_column(column)
+    for name in names:
+        known = control.status(StreamPaths(folder, name))
+        figures = known.driver if known.alive else {}
+        table.add_row(
+            name,
+            _coloured(known.state),
+            str(figures.get("pid", "")),
+            str(known.said.get("restarts", "")),
+            str(figures.get("block", "")),
+            str(figures.get("records_per_second", "")),
+            str(known.error or figures.get("error") or ""),
+        )
+    console.print(table)
+
+
+def _show_disk(home: Path, console: Console) -> None:
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    console.print(f"disk      {free / 1e9:.1f} GB free at {home}", highlight=False, soft_wrap=True)
+
+
+def _since(instant: str, clock: Clock) -> str:
+    if not instant:
+        return ""
+    lived = clock.now() - datetime.fromisoformat(instant)
+    return str(timedelta(seconds=int(lived.total_seconds())))
+
+
+def _coloured(state: str) -> str:
+    colour = _COLOURS.get(state.split(" ", 1)[0])
+    return f"[{colour}]{state}[/]" if colour else state

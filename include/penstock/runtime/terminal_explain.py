@@ -1,0 +1,258 @@
+"""Prints what ``penstock explain`` says."""
+
+from datetime import datetime, timedelta
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
+from penstock.control.explain import Explanation, PlacePlan, StepPlan, WindowPlan, explain, spoken
+from penstock.core.slack import SlackPolicy
+from penstock.core.window import instant
+from penstock.lake import sample as samples
+from penstock.lake.sample import Queue, Sample, SlackEffect
+from penstock.lake.tables import Tables
+from penstock.runtime.terminal_words import at, count, head, interval, pairs, put, share, table
+
+
+def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out: Console) -> None:
+    """Explain a pipeline on its file and on the first records of its source."""
+    tables = Tables(settings.lake_uri, pipeline.name)
+    queue = samples.queue(pipeline.source, settings.home, tables, "live")
+    sample = samples.read_sample(pipeline, settings.home, now)
+    example = instant(int(sample.times[0])) if len(sample.times) else None
+    plan = explain(pipeline, settings, now, example)
+    _show_title(plan, out)
+    head("Source", out)
+    out.print(_place(plan.source, queue))
+    if plan.history is not None and pipeline.history is not None:
+        head("History", out)
+        waiting = samples.queue(pipeline.history, settings.home, tables, "history")
+        out.print(_place(plan.history, waiting))
+    _show_records(plan, out)
+    _show_sample(sample, out)
+    for step, spec in zip(plan.steps, pipeline.specs, strict=True):
+        _show_step(step, out)
+        _show_slack(step, plan, out)
+        if len(sample.times):
+            effect = samples.effect(sample, spec)
+            _show_effect(step, plan, effect, out)
+            _show_alternatives(effect, samples.alternatives(sample, spec), out)
+    _show_tables(tables, pipeline, out)
+    _show_dags(plan, now, out)
+
+
+def _show_title(plan: Explanation, out: Console) -> None:
+    out.print(Text.assemble((plan.name, "bold"), f"  {plan.description}"))
+    out.print(Text(f"{plan.file}, content {plan.digest}", style="dim"))
+
+
+def _place(place: PlacePlan, queue: Queue) -> Table:
+    more = "more than " if queue.more else ""
+    if not queue.files:
+        waiting = Text("no file is there yet", style="yellow")
+    elif not queue.waiting:
+        waiting = Text(f"none: all of {count(queue.files, 'file')} taken in already")
+    else:
+        waiting = Text(f"{more}{queue.waiting:,} of {more}{count(queue.files, 'file')}")
+    return pairs(
+        ("where", place.uri),
+        ("format", f"{place.format}, {place.order}"),
+        ("end", place.ending),
+        ("waiting", waiting),
+    )
+
+
+def _show_records(plan: Explanation, out: Console) -> None:
+    head("Records", out)
+    out.print(
+        pairs(
+            ("event time", f"column {plan.event_time}; without a zone it is read as {plan.zone}"),
+            ("arrival", plan.arrival_time),
+        )
+    )
+    shown = table("column", "type", "in the source", "used by")
+    for column in plan.columns:
+        shown.add_row(
+            column.name, column.type, column.source, ", ".join(column.used_by) or "no step"
+        )
+    put(shown, out)
+    said = (
+        "Other columns are kept in extra, as JSON. A record is refused for one of these reasons,"
+        " and kept in quarantine; being late is none of them:"
+    )
+    out.print(Padding(said, (0, 0, 0, 2)))
+    rules = table("reason", "when")
+    for reason, when in plan.refused:
+        rules.add_row(reason, when)
+    put(rules, out)
+
+
+def _show_sample(sample: Sample, out: Console) -> None:
+    head("Disorder", out)
+    if not sample.received:
+        out.print("  The source has no record yet; explain again when it has.")
+        return
+    refused = ", ".join(f"{n:,} {reason}" for reason, n in sorted(sample.refused.items()))
+    accepted = len(sample.times)
+    behind = ", ".join(
+        f"{said} {spoken(sample.lateness_at(q))}"
+        for said, q in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("greatest", 1.0))
+    )
+    out.print(
+        pairs(
+            (
+                "sample",
+                f"the first {count(sample.received, 'record')} in the order of arrival"
+                f" ({count(sample.files, 'file')})",
+            ),
+            ("accepted", f"{accepted:,}" + (f"; refused: {refused}" if refused else ", all")),
+            (
+                "out of order",
+                f"{share(int((sample.lateness > 0).sum()), accepted)} have an event time before"
+                " the newest one seen",
+            ),
+            ("lateness", f"{behind} behind the newest event time"),
+        )
+    )
+
+
+def _show_step(step: StepPlan, out: Console) -> None:
+    head(f"Step {step.name}", out)
+    keys = ", ".join(step.keys) or "none: one answer a window"
+    measures = ", ".join(f"{name} = {text} ({kind})" for name, text, kind in step.measures)
+    out.print(
+        pairs(
+            ("answers for", f"each {keys}" if step.keys else keys),
+            ("of records", f"where {step.where}" if step.where else "all"),
+            ("window", _kind(step.window)),
+            ("for example", _example(step.window)),
+            ("measures", measures),
+        )
+    )
+
+
+def _kind(plan: WindowPlan) -> str:
+    if plan.since is not None:
+        return (
+            f"landmark: everything since {at(plan.since)}; kept as one part each"
+            f" {spoken(plan.size)}, merged when read"
+        )
+    if plan.kind == "tumbling":
+        return f"tumbling: {spoken(plan.size)}, one after the other"
+    return (
+        f"sliding: {spoken(plan.size)} long, a new one each {spoken(plan.slide)};"
+        f" {count(plan.panes, 'pane')} of {spoken(plan.pane)} a window"
+    )
+
+
+def _example(plan: WindowPlan) -> str:
+    said = ", ".join(interval(start, end) for start, end in plan.windows)
+    more = f" and {plan.more:,} more" if plan.more else ""
+    return f"a record of {at(plan.example)} UTC belongs to {said or 'no window'}{more}"
+
+
+def _show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
+    span = spoken(step.slack.span)
+    if step.slack.policy is SlackPolicy.FIXED:
+        slack = f"fixed {span}: the watermark stays {span} behind the newest event time"
+    else:
+        slack = (
+            "max_delay: the watermark stays behind the newest event time by the greatest lateness"
+            f" so far; a lateness above {span} does not count"
+        )
+    rows: list[tuple[str, str | Text]] = [("slack", slack)]
+    if step.window.windows and step.slack.policy is SlackPolicy.FIXED:
+        start, end = step.window.windows[0]
+        due = at(end + timedelta(microseconds=step.slack.span))
+        rows.append(("answer", f"{interval(start, end)} once an event time of {due} was seen"))
+    else:
+        rows.append(("answer", "a window, once the watermark has reached its end"))
+    rows.append(
+        ("late", f"what comes after the answer is repaired by correction, {plan.correction}")
+    )
+    out.print(pairs(*rows))
+
+
+def _show_effect(step: StepPlan, plan: Explanation, effect: SlackEffect, out: Console) -> None:
+    span = spoken(step.slack.span)
+    named = f"fixed {span}"
+    if step.slack.policy is SlackPolicy.MAX_DELAY:
+        named = f"max_delay up to {span} (K comes to {spoken(effect.k)})"
+    timely = effect.pairs - effect.late_pairs
+    said = Text.assemble(
+        f"With {named} about ",
+        (share(timely, effect.pairs), "bold green"),
+        f" of the (record, window) pairs{_pairs(step.window)} are in the timely answers; ",
+    )
+    if effect.late_pairs:
+        late = share(effect.late_pairs, effect.pairs)
+        said.append("the rest, ")
+        said.append(late, style="bold yellow")
+        said.append(f", is corrected {plan.correction}.")
+    else:
+        said.append("none is left to correct.")
+    if effect.beyond:
+        said.append(
+            f" {share(effect.beyond, effect.records)} of the records are later than {span}."
+        )
+    out.print(Padding(said, (0, 0, 0, 2)))
+
+
+def _pairs(plan: WindowPlan) -> str:
+    windows = plan.size // plan.slide
+    return f" (a record is in {windows} windows)" if windows > 1 else ""
+
+
+def _show_alternatives(own: SlackEffect, others: dict[str, SlackEffect], out: Console) -> None:
+    shown = table(
+        "slack K", "that waits for", "pairs in time", "pairs late", "records late",
+        right=("slack K", "pairs in time", "pairs late", "records late"),
+        title="What a slack means on the sample",
+    )  # fmt: skip
+    said = "as declared" if own.slack.policy is SlackPolicy.FIXED else "as declared, at the end"
+    rows = [*others.items(), (said, own)]
+    for said, effect in sorted(rows, key=lambda row: row[1].k):
+        shown.add_row(
+            spoken(effect.k),
+            said,
+            share(effect.pairs - effect.late_pairs, effect.pairs),
+            share(effect.late_pairs, effect.pairs),
+            share(effect.late_records, effect.records),
+            style="bold" if effect is own else None,
+        )
+    put(shown, out)
+
+
+def _show_tables(tables: Tables, pipeline: Pipeline, out: Console) -> None:
+    head("Tables (Delta, append-only)", out)
+    base = tables.uri()
+    out.print(Text(f"  all below {base}"), soft_wrap=True)
+    rows = [
+        (tables.uri("events"), "accepted records"),
+        (tables.uri("quarantine"), "refused records with their reason"),
+        (tables.uri("blocks"), "sealed blocks of the log"),
+        (tables.uri("corrections"), "plans of corrections, and which are done"),
+        (tables.uri("audits"), "what each audit compared and found"),
+    ]
+    for step in pipeline.specs:
+        rows.append((tables.answers(step).uri, "answers, every revision"))
+        rows.append((tables.late(step, []).uri, "what missed its answer"))
+        rows.append((tables.control(step).uri, "sealed micro-batches"))
+    shown = table("table", "holds")
+    for uri, holds in rows:
+        shown.add_row(uri.removeprefix(f"{base}/"), holds)
+    put(shown, out)
+
+
+def _show_dags(plan: Explanation, now: datetime, out: Console) -> None:
+    head("DAGs in Airflow", out)
+    shown = table("DAG", "what it does", "runs (UTC)", "next (UTC)")
+    for dag in plan.dags:
+        due = "" if dag.next is None else f"{at(dag.next)}, in {spoken(dag.next - now)}"
+        shown.add_row(dag.dag, dag.does, dag.schedule, due)
+    put(shown, out)
+    out.print(f"  Next: penstock up, then see the answers with penstock show {plan.name}")

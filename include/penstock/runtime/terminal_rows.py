@@ -1,0 +1,92 @@
+"""Rows for people: results of a query, views, files that were written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from rich.console import Console
+from rich.text import Text
+
+from penstock.core.errors import ConfigError
+from penstock.lake.export import Exported
+from penstock.lake.query import View
+from penstock.runtime.terminal_words import count, head, put, table, value
+
+WRITERS = (".parquet", ".csv")
+
+
+def show(found: duckdb.DuckDBPyRelation, limit: int | None, out: Console) -> None:
+    """Print a result.
+
+    Args:
+        found: the result.
+        limit: at most so many rows; none: all.
+        out: where to.
+    """
+    rows = (found if limit is None else found.limit(limit + 1)).to_arrow_table()
+    more = limit is not None and rows.num_rows > limit
+    rows = rows.slice(0, limit) if more else rows
+    numbers = [f.name for f in rows.schema if _is_number(f.type)]
+    shown = table(*rows.column_names, right=tuple(numbers))
+    for cells in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        shown.add_row(*(Text(value(cell)) for cell in cells))
+    put(shown, out)
+    if more:
+        out.print(f"The first {limit} rows. All of them: --all, or --output FILE.parquet")
+    else:
+        out.print(count(rows.num_rows, "row"))
+
+
+def write(found: duckdb.DuckDBPyRelation, path: Path, out: Console) -> None:
+    """Write a result to a file.
+
+    Raises:
+        ConfigError: neither Parquet nor CSV, or the file cannot be written.
+    """
+    if path.suffix not in WRITERS:
+        raise ConfigError(f"{path}: name a file that ends in {' or '.join(WRITERS)}.")
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"{path.absolute().parent} is no folder. Make it first.")
+    if path.suffix == ".csv":
+        found.write_csv(str(path), header=True)
+    else:
+        found.write_parquet(str(path))
+    out.print(Text(f"Written: {path}"), soft_wrap=True)
+
+
+def show_views(pipeline: str, known: dict[str, View], out: Console) -> None:
+    """Print what SQL can name."""
+    head(f"{pipeline}: views for SQL", out)
+    shown = table("view", "a row is", "columns")
+    for name, view in known.items():
+        columns = Text()
+        for i, field in enumerate(view.schema):
+            columns.append((", " if i else "") + field.name)
+            columns.append(f" {_kind(field.type)}", style="dim")
+        shown.add_row(Text(name, style="bold"), view.says, columns)
+    put(shown, out)
+    first = next(iter(known))
+    example = f'penstock query {pipeline} "FROM {first} ORDER BY window_start"'
+    out.print(f"Ask: {example}", soft_wrap=True)
+
+
+def show_exported(pipeline: str, written: Sequence[Exported], out: Console) -> None:
+    """Print which files were written."""
+    shown = table("step", "answers", "file", right=("answers",))
+    for one in written:
+        shown.add_row(one.step, f"{one.answers:,}", Text(str(one.path)))
+    put(shown, out)
+    if not any(one.answers for one in written):
+        out.print(f"There are no answers yet. Why: penstock show {pipeline}")
+
+
+def _kind(kind: pa.DataType) -> str:
+    return "timestamp" if pa.types.is_timestamp(kind) else str(kind)
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )

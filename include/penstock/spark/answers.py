@@ -1,0 +1,71 @@
+"""The answers in force as a DataFrame, for users of Spark.
+
+The meaning is that of ``penstock.lake.view``: a timely answer counts only if ``control`` sealed
+its micro-batch, and of several answers for a window and key the one that has seen most of the log
+is in force. Who needs no Spark has the same in two other forms:
+
+- pandas: ``answers_in_force(tables, step).to_pandas()`` with the function of that name in
+  ``penstock.lake.view``, which gives an Arrow table;
+- DuckDB: ``penstock query PIPELINE "SELECT ..."``, or that Arrow table, by its name, in SQL.
+
+docs/how-to/read-the-answers.md shows all three.
+"""
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.core.step import StepSpec
+from penstock.lake.tables import Tables
+from penstock.lake.view import SPEED, Position, position
+
+
+def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> DataFrame:
+    """One row per window and key, in the columns of ``answers``, as of the newest sealed position.
+
+    Args:
+        spark: a session that can read Delta.
+        tables: of the pipeline.
+        step: one of its steps.
+
+    Returns:
+        Lazy; empty as long as the step has sealed nothing. The position is chosen now: what is
+        answered later does not come in.
+    """
+    spec = tables.answers(step)
+    at = position(tables, step)
+    if at is None:
+        return spark.createDataFrame([], from_arrow_schema(spec.schema))
+    by = ["window_start", *step.key_names]
+    rest = [name for name in spec.schema.names if name not in by]
+    newest = F.max_by(F.struct(*rest), F.struct("through_seq", "revision"))
+    return (
+        _known(spark, tables, step, at)
+        .groupBy(*by)
+        .agg(newest.alias("newest"))
+        .select(*by, "newest.*")
+        .select(*spec.schema.names)
+    )
+
+
+def _known(spark: SparkSession, tables: Tables, step: StepSpec, at: Position) -> DataFrame:
+    """All answers that a position has."""
+    rows = spark.read.format("delta").load(tables.answers(step).uri)
+    sealed = spark.read.format("delta").load(tables.control(step).uri).where(_up_to(at))
+    batch = ["generation", "micro_batch"]
+    timely = rows.where(F.col("reason") == SPEED).join(sealed.select(*batch), batch, "left_semi")
+    repaired = rows.where(
+        (F.col("reason") != SPEED)
+        & (F.col("generation") == at.epoch.number)
+        & (F.col("through_seq") <= at.sealed.seq)
+    )
+    return timely.unionByName(repaired)
+
+
+def _up_to(at: Position) -> Column:
+    """Rows of ``control`` of the epoch, up to the one a position was read at."""
+    order = F.struct("block", "generation", "micro_batch")
+    values = (at.sealed.block, at.sealed.generation, at.sealed.micro_batch)
+    names = ("block", "generation", "micro_batch")
+    last = F.struct(*(F.lit(v).cast("long").alias(n) for v, n in zip(values, names, strict=True)))
+    return (F.col("generation") >= at.epoch.number) & (order <= last)

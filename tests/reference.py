@@ -1,0 +1,280 @@
+"""The oracle: what a step must answer, in plain Python, slow and obvious.
+
+It imports nothing of the product and no numeric library. Records come in arrival order, cut into
+blocks; a record is a dictionary with ``event_time`` in microseconds and its columns, or ``None``
+where the door refused it (it keeps its number). Position in the whole stream = ``arrival_seq``.
+
+    answers = run(step, blocks)
+    answers.timely     what the speed layer publishes, as a function of the log alone
+    answers.late       pairs (record, window) that came after their window had closed
+    answers.corrected  the answers in force once every late pair is repaired
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+NEVER, ALWAYS = -(2**62), 2**62
+DATA, IDLE, END = "data", "idle", "end"
+
+Record = Mapping[str, Any]
+Key = tuple[Any, ...]
+Pair = tuple[int, Key]
+
+
+@dataclass(frozen=True)
+class Window:
+    """[origin + i slide, + size), us; a landmark has none before its origin."""
+
+    size: int
+    slide: int
+    origin: int = 0
+    landmark: bool = False
+
+    def starts(self, event_time: int) -> list[int]:
+        """Starts of the windows that hold an instant, tried one by one."""
+        if self.landmark and event_time < self.origin:
+            return []
+        start = self.origin + (event_time - self.origin) // self.slide * self.slide
+        found = []
+        while event_time < start + self.size:
+            found.append(start)
+            start -= self.slide
+        return sorted(found)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """``function`` (count, sum, avg, min, max) over a value of the record; none: over rows."""
+
+    name: str
+    function: str
+    over: Callable[[Record], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Slack:
+    """From ``block`` on: ``fixed`` K, or ``max_delay`` with the bound of what counts (us)."""
+
+    policy: str
+    span: int
+    block: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is answered. ``slack``: in the order they were decided, the last in force wins."""
+
+    keys: tuple[str, ...]
+    window: Window
+    measures: tuple[Measure, ...]
+    slack: tuple[Slack, ...]
+    where: Callable[[Record], bool | None] = lambda _: True
+
+
+@dataclass(frozen=True)
+class Block:
+    """A sealed block; ``live`` is false for history."""
+
+    records: tuple[Record | None, ...] = ()
+    kind: str = DATA
+    live: bool = True
+
+
+@dataclass(frozen=True)
+class Value:
+    """One measure's value, and sum|x| of what it was taken over: the scale of its tolerance."""
+
+    value: Any
+    size: float
+    exact: bool
+
+    def equals(self, found: Any, tolerance: float = 1e-15) -> bool:
+        """Exactly for counts, integers, min and max; else within tolerance x sum|x|."""
+        if self.exact or self.value is None or found is None:
+            return bool(found == self.value and type(found) is type(self.value))
+        return abs(Fraction(found) - Fraction(self.value)) <= Fraction(tolerance * self.size)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of one window and key."""
+
+    values: dict[str, Value]
+    n_records: int
+    through_seq: int
+
+
+@dataclass
+class Answers:
+    """See the module."""
+
+    timely: dict[Pair, Answer] = field(default_factory=dict)
+    late: dict[Pair, Answer] = field(default_factory=dict)
+    corrected: dict[Pair, Answer] = field(default_factory=dict)
+    preloaded: dict[Pair, Answer] = field(default_factory=dict)
+    watermarks: list[int] = field(default_factory=list)
+    open_pairs: int = 0
+    pairs: int = 0
+
+
+def value_of(measure: Measure, records: Sequence[Record]) -> Value:
+    """The measure over some records: null is ignored, nothing seen is null, a count is 0."""
+    if measure.over is None:
+        return Value(len(records), 0.0, exact=True)
+    seen = [x for x in (measure.over(r) for r in records) if x is not None]
+    if measure.function == "count":
+        return Value(len(seen), 0.0, exact=True)
+    if not seen:
+        return Value(None, 0.0, exact=True)
+    if measure.function in {"min", "max"}:
+        picked = min(seen) if measure.function == "min" else max(seen)
+        return Value(picked + 0 if isinstance(picked, int) else picked + 0.0, 0.0, exact=True)
+    whole = all(isinstance(x, int) for x in seen)
+    size = math.fsum(abs(x) for x in seen)
+    if measure.function == "sum":
+        return Value(sum(seen) if whole else math.fsum(seen), size, exact=whole)
+    total = Fraction(sum(seen)) if whole else Fraction(math.fsum(seen))
+    return Value(float(total / len(seen)), size / len(seen), exact=False)
+
+
+def answer_of(step: Step, records: Sequence[Record], through_seq: int) -> Answer:
+    """All measures of a step over some records."""
+    values = {m.name: value_of(m, records) for m in step.measures}
+    return Answer(values, len(records), through_seq)
+
+
+def lateness(blocks: Sequence[Block]) -> list[list[int]]:
+    """Lateness of each accepted live record by block: behind the newest event time before it."""
+    newest, found = None, []
+    for block in blocks:
+        here = []
+        for record in block.records if block.live else ():
+            if record is None:
+                continue
+            at = record["event_time"]
+            here.append(0 if newest is None else max(0, newest - at))
+            newest = at if newest is None else max(newest, at)
+        found.append(here)
+    return found
+
+
+def slack_at(step: Step, block: int) -> Slack:
+    """The slack in force for a block."""
+    return [s for s in step.slack if s.block <= block][-1]
+
+
+@dataclass
+class Mark:
+    """Where the fold of the watermark stands."""
+
+    watermark: int = NEVER
+    t_max: int = NEVER
+    k: int = 0
+
+    def after(self, block: Block, lags: Sequence[int], slack: Slack) -> "Mark":
+        """After one more block: the watermark is the newest event time minus K, never lower."""
+        if block.kind == END:
+            return Mark(ALWAYS, self.t_max, self.k)
+        if block.kind == IDLE:
+            return Mark(max(self.watermark, self.t_max), self.t_max, self.k)
+        times = [r["event_time"] for r in block.records if r is not None]
+        if not block.live or not times:
+            return self
+        t_max = max(self.t_max, *times)
+        counted = [x for x in lags if slack.policy == "fixed" or x <= slack.span]
+        k = max([self.k, *counted])
+        wait = slack.span if slack.policy == "fixed" else k
+        return Mark(max(self.watermark, t_max - wait), t_max, k)
+
+
+def start_mark(step: Step, blocks: Sequence[Block], start: int) -> Mark:
+    """The fold at a step's start: all blocks before it are its history.
+
+    Live blocks of it move the watermark as always, under the slack of the start; what came as
+    history lets it stand at the window that holds the newest record (less a fixed slack).
+    """
+    mark, slack = Mark(), slack_at(step, start)
+    for block, lags in zip(blocks[:start], lateness(blocks)[:start], strict=True):
+        mark = mark.after(block, lags, slack)
+    old = [r["event_time"] for b in blocks[:start] if not b.live for r in b.records if r]
+    if old and mark.watermark < ALWAYS:
+        newest = max(old) - (slack.span if slack.policy == "fixed" else 0)
+        w = step.window
+        floor = w.origin + (newest - w.origin) // w.slide * w.slide
+        mark = Mark(max(mark.watermark, floor), mark.t_max, mark.k)
+        mark.t_max = max(mark.t_max, mark.watermark)
+    return mark
+
+
+def run(step: Step, blocks: Sequence[Block], start: int = 0) -> Answers:
+    """Every answer of a step that started before block ``start``."""
+    out = Answers()
+    mark = start_mark(step, blocks, start)
+    marks = [mark.watermark]
+    for i, lags in enumerate(lateness(blocks)):
+        if i >= start:
+            mark = mark.after(blocks[i], lags, slack_at(step, i))
+            marks.append(mark.watermark)
+    out.watermarks = marks
+    ends = [last for last in _last_seqs(blocks)]
+    closed_at = _closing(marks, start)
+    on_time: dict[Pair, list[Record]] = defaultdict(list)
+    late: dict[Pair, list[tuple[int, Record]]] = defaultdict(list)
+    every: dict[Pair, list[Record]] = defaultdict(list)
+    old: dict[Pair, list[Record]] = defaultdict(list)
+    seq = -1
+    for i, block in enumerate(blocks):
+        in_force = marks[max(i - start, 0)]
+        for record in block.records:
+            seq += 1
+            if record is None or step.where(record) is not True:
+                continue
+            key = tuple(record[k] for k in step.keys)
+            for window in step.window.starts(record["event_time"]):
+                pair, end = (window, key), window + step.window.size
+                every[pair].append(record)
+                out.pairs += 1
+                if end > in_force:
+                    on_time[pair].append(record)
+                elif i < start:
+                    old[pair].append(record)
+                else:
+                    late[pair].append((seq, record))
+    for pair, records in on_time.items():
+        closing = closed_at(pair[0] + step.window.size)
+        if closing is None:
+            out.open_pairs += len(records)
+        else:
+            out.timely[pair] = answer_of(step, records, ends[closing])
+    for pair, found in late.items():
+        out.late[pair] = answer_of(step, [r for _, r in found], max(s for s, _ in found))
+    before = ends[start - 1] if start else -1
+    out.preloaded = {pair: answer_of(step, records, before) for pair, records in old.items()}
+    for pair, records in every.items():
+        if pair[0] + step.window.size <= marks[-1]:
+            out.corrected[pair] = answer_of(step, records, seq)
+    return out
+
+
+def _last_seqs(blocks: Sequence[Block]) -> list[int]:
+    at, found = -1, []
+    for block in blocks:
+        at += len(block.records)
+        found.append(at)
+    return found
+
+
+def _closing(marks: Sequence[int], start: int) -> Callable[[int], int | None]:
+    """Which block closes a window that ends at an instant; none: it is open."""
+
+    def closing(end: int) -> int | None:
+        for i, mark in enumerate(marks[1:]):
+            if end <= mark:
+                return start + i
+        return None
+
+    return closing

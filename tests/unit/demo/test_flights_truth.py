@@ -1,0 +1,97 @@
+# Annotations stay text: evaluated ones keep DuckDB's types alive until it complains at exit.
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from benchmarks.flights_truth import STEPS, answer, compare, derive_sightings, raw_folder
+from penstock.config.catalog import read_pipeline
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect()
+    derive_sightings(connection, raw_folder())
+    connection.execute(
+        "delete from sighting where event_time not between '2013-10-01' and '2013-10-04'"
+    )
+    answer(connection, "sightings_per_site")
+    yield connection
+    connection.close()
+
+
+def verdicts(db: duckdb.DuckDBPyConnection, folder: Path, answers: str) -> dict[str, int]:
+    """Of a file of answers that is the truth but for what ``answers`` changes."""
+    path = folder / "sightings_per_site.parquet"
+    db.execute(f"copy ({answers}) to '{path}'")
+    counts = compare(db, "sightings_per_site", path)
+    counts.pop("equal")
+    return counts
+
+
+TRUTH = "select * exclude (mean_delay_scale) from truth"
+ONE = "window_start = '2013-10-01 12:00:00Z' and site = 'JFK'"
+
+
+def with_one(column: str, value: str) -> str:
+    """The truth with one row changed."""
+    return f"select * replace (if({ONE}, {value}, {column}) as {column}) from ({TRUTH})"  # noqa: S608
+
+
+def with_another(site: str) -> str:
+    """The truth with one more row."""
+    return f"{TRUTH} union all select * replace ({site} as site) from ({TRUTH} where {ONE})"  # noqa: S608
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        (TRUTH, {}),
+        # instants without a zone are UTC, and the order of rows does not matter
+        (
+            "select * exclude (mean_delay_scale) replace (window_start::timestamp as window_start,"
+            " window_end::timestamp as window_end) from truth order by random()",
+            {},
+        ),
+        (f"{TRUTH} where not ({ONE})", {"missing": 1}),
+        (f"{TRUTH} union all {TRUTH} where {ONE}", {"doubled": 2}),
+        (with_another("'ZZZ'"), {"extra": 1}),
+        (with_another("null"), {"extra": 1}),
+        (with_one("sightings", "sightings + 1"), {"different": 1}),
+        (with_one("n_records", "n_records - 1"), {"different": 1}),
+        (with_one("worst_delay", "worst_delay + 1e-9"), {"different": 1}),
+        (with_one("worst_delay", "null"), {"different": 1}),
+        (with_one("mean_delay", "mean_delay + 1e-11"), {}),
+        (with_one("mean_delay", "mean_delay + 1e-6"), {"different": 1}),
+        (with_one("mean_delay", "null"), {"different": 1}),
+        (with_one("mean_delay", "'nan'::double"), {"different": 1}),
+        (with_one("window_end", "window_end + to_minutes(1)"), {"extra": 1, "missing": 1}),
+    ],
+)
+def test_whatever_is_not_the_truth_is_counted(
+    db: duckdb.DuckDBPyConnection, tmp_path: Path, answers: str, found: dict[str, int]
+) -> None:
+    assert verdicts(db, tmp_path, answers) == found
+
+
+def test_the_questions_are_those_of_the_pipeline_file() -> None:
+    file = Path(__file__).parents[3] / "include" / "pipelines" / "flights.yaml"
+    pipeline, problems = read_pipeline(file)
+
+    assert pipeline is not None, problems
+    asked = {
+        name: ([q.key], q.size_minutes, q.slide_minutes, q.measures) for name, q in STEPS.items()
+    }
+    minute = 60_000_000
+    assert asked == {
+        name: (
+            list(step.keys),
+            step.window.spec().size // minute,
+            step.window.spec().slide // minute,
+            step.measures,
+        )
+        for name, step in pipeline.steps.items()
+    }

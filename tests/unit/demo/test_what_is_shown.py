@@ -1,0 +1,118 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from penstock.runtime.demo import closing
+from penstock.runtime.demo.airflow import latest
+from penstock.runtime.demo.product import Account
+from penstock.runtime.demo.progress import Look, stage
+from penstock.runtime.demo.truth import Example, Verdict
+
+VERDICT = Verdict(
+    step="per_site",
+    windows=10,
+    pairs=40,
+    preloaded=5,
+    timely=4,
+    unanswered=1,
+    changed=2,
+    wrong=0,
+    examples=(
+        Example("10-01 10:00-11:00", "JFK", {"n": (1, 2, 2), "mean": (None, -6.25, -6.25)}, True),
+    ),
+)
+
+
+@pytest.fixture(params=[True, False], ids=["terminal", "plain"])
+def console(request: pytest.FixtureRequest) -> Console:
+    return Console(file=io.StringIO(), force_terminal=request.param, width=80, no_color=True)
+
+
+def shown(console: Console) -> str:
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_a_stage_ends_with_its_last_words(console: Console) -> None:
+    with stage(console, "Preload [of] the history") as show:
+        show(Look("1 of 3", 1, 3))
+        show(Look("3 of 3 [done]", 3, 3))
+
+    last = shown(console).strip().splitlines()[-1]
+    assert "✓ Preload [of] the history: 3 of 3 [done]" in last
+
+
+def test_a_stage_that_fails_says_so_and_lets_the_error_through(console: Console) -> None:
+    with pytest.raises(ValueError, match="broken"), stage(console, "Preload"):
+        raise ValueError("broken")
+
+    assert "✗ Preload" in shown(console)
+
+
+def test_an_example_has_its_three_answers_on_one_line_for_each_measure() -> None:
+    console = Console(file=io.StringIO(), width=80)
+
+    closing.show_examples(VERDICT, console)
+
+    lines = [line.split() for line in shown(console).splitlines()]
+    assert ["10-01", "10:00-11:00", "JFK", "n", "1", "2", "2", "repaired"] in lines
+    assert ["mean", "-", "-6.2", "-6.2"] in lines
+
+
+def test_the_verdict_tells_what_late_records_had_changed_and_what_is_wrong_now() -> None:
+    console = Console(file=io.StringIO(), width=80)
+
+    closing.show_verdicts([VERDICT, VERDICT], console)
+
+    text = " ".join(shown(console).split())
+    assert "per_site 10 5 4 1 2 0" in text
+    assert "had made 4 answers wrong" in text
+    assert "Wrong now: 0" in text
+
+
+def test_the_conservation_law_is_shown_with_its_numbers_and_where_it_fails() -> None:
+    good = Account("a", 7, {"accepted": 6, "quarantined": 1}, 12, {"on time": 9, "late": 3})
+    bad = Account("b", 7, {"accepted": 6, "quarantined": 1}, 12, {"on time": 9, "late": 2})
+    console = Console(file=io.StringIO(), width=200)
+
+    closing.show_accounts([good, bad], 8, console)
+
+    text = shown(console)
+    assert (good.balanced, bad.balanced) == (True, False)
+    assert "8 in the raw files IS NOT 7 received = 6 accepted + 1 quarantined" in text
+    assert "a, (record, window) pairs:  12 = 9 on time + 3 late" in text
+    assert "b, (record, window) pairs:  12 IS NOT 9 on time + 2 late" in text
+
+
+RUNS = [
+    {"dag_run_id": "a", "run_type": "manual", "state": "success", "queued_at": "2026-01-01T10:00Z"},
+    {"dag_run_id": "b", "run_type": "manual", "state": "running", "queued_at": "2026-01-01T10:05Z"},
+    {
+        "dag_run_id": "c",
+        "run_type": "backfill",
+        "state": "queued",
+        "queued_at": "2026-01-01T11:00Z",
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("runs", "since", "found"),
+    [
+        (RUNS, "", "b"),  # it goes on
+        (RUNS[:1], "", None),  # over: its work may not have been all
+        (RUNS, "2026-01-01T10:05Z", "b"),
+        (RUNS, "2026-01-01T10:06Z", None),  # asked for before there was anything to do for it
+        (RUNS[:1], "2026-01-01T09:00Z", "a"),  # over already, but it began late enough
+        (RUNS[2:], "", None),
+        ([], "", None),
+    ],
+)
+def test_a_run_that_is_there_is_taken_only_if_it_does_as_well_as_a_new_one(
+    runs: list[dict[str, str]], since: str, found: str | None
+) -> None:
+    run = latest(runs, since)
+
+    assert (run and run["dag_run_id"]) == found

@@ -1,0 +1,157 @@
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.core.slack import (
+    BlockKind,
+    BlockSummary,
+    SlackChange,
+    SlackPolicy,
+    SlackSpec,
+    WatermarkState,
+    fold,
+)
+from penstock.core.window import micros
+from penstock.lake.ingest.door import BLOCK
+from penstock.lake.sample import alternatives, effect, queue, read_sample
+
+World = Any
+Run = Callable[..., tuple[int, str, str]]
+
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
+COUNT = 6_000
+
+
+@pytest.fixture
+def disordered(world: World) -> World:
+    """Records one a second, each held back by up to ten minutes, in three files."""
+    folder: Path = world.settings.home / "doors"
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(7)
+    held = np.where(random.random(COUNT) < 0.3, random.exponential(120, COUNT), 0)
+    order = np.argsort(np.arange(COUNT) + np.minimum(held, 600), kind="stable")
+    start = datetime(2024, 5, 1, 8, tzinfo=UTC)
+    lines = [
+        json.dumps(
+            {
+                "at": (start + timedelta(seconds=int(i))).isoformat(),
+                "door": "AB"[i % 2],
+                "seconds": float(i % 10),
+            }
+        )
+        for i in order
+    ]
+    lines[10] = '{"door": "A", "seconds": 1}'
+    for n, part in enumerate(np.array_split(np.arange(COUNT), 3)):
+        content = "\n".join(lines[i] for i in part)
+        (folder / f"{n}.jsonl").write_text(content + "\n")
+    return world
+
+
+def late_by_hand(world: World, step: Any, slack: SlackSpec) -> tuple[int, int]:
+    """(record, window) pairs and late ones, record by record, with the core's own functions."""
+    sample = read_sample(world.pipeline, world.settings.home, NOW)
+    seconds = sample.columns["seconds"].to_pylist() if step.where is not None else None
+    records = list(zip(sample.at.tolist(), sample.times.tolist(), strict=True))
+    blocks, newest = [], None
+    for number in range(-(-sample.received // BLOCK)):
+        t_max, lateness = None, 0
+        for at, time in records:
+            if at // BLOCK != number:
+                continue
+            behind = 0 if newest is None else max(0, newest - time)
+            if slack.policy is SlackPolicy.FIXED or behind <= slack.span:
+                lateness = max(lateness, behind)
+            newest = time if newest is None else max(newest, time)
+            t_max = time if t_max is None else max(t_max, time)
+        blocks.append(BlockSummary(number, BlockKind.DATA, True, number, t_max, lateness))
+    state = WatermarkState()
+    marks = [before.watermark for _, before, _ in fold(state, blocks, [SlackChange(0, slack)])]
+    pairs = late = 0
+    for i, (at, time) in enumerate(records):
+        if seconds is not None and not seconds[i] < 5:
+            continue
+        for start in step.window.windows_of(time):
+            pairs += 1
+            late += start + step.window.size <= marks[at // BLOCK]
+    return pairs, late
+
+
+@pytest.mark.parametrize("name", ["per_door", "passing"])
+def test_the_sample_counts_pairs_as_the_core_does(disordered: World, name: str) -> None:
+    step = disordered.pipeline.spec(name)
+    sample = read_sample(disordered.pipeline, disordered.settings.home, NOW)
+
+    found = effect(sample, step)
+
+    assert (found.pairs, found.late_pairs) == late_by_hand(disordered, step, step.slack)
+    assert sample.refused == {"missing event time": 1}
+
+
+def test_more_slack_never_makes_more_pairs_late(disordered: World) -> None:
+    sample = read_sample(disordered.pipeline, disordered.settings.home, NOW)
+
+    found = list(alternatives(sample, disordered.step).values())
+
+    assert found[0].late_pairs > 0
+    assert [e.late_pairs for e in found] == sorted((e.late_pairs for e in found), reverse=True)
+    assert found[-1].late_pairs == 0  # as much as the latest record needs
+
+
+def test_a_landmark_has_no_windows_before_it(disordered: World) -> None:
+    path = disordered.settings.pipelines / "doors.yaml"
+    landmark = "window: {since: 2024-05-01T09:00:00Z, period: PT1M}"
+    path.write_text(path.read_text().replace("window: {size: PT1M}", landmark))
+    sample = read_sample(disordered.pipeline, disordered.settings.home, NOW)
+
+    found = effect(sample, disordered.step)
+
+    since = micros(datetime(2024, 5, 1, 9, tzinfo=UTC))
+    assert found.pairs == int((sample.times >= since).sum())
+
+
+def test_a_sample_ends_where_it_is_enough(disordered: World) -> None:
+    sample = read_sample(disordered.pipeline, disordered.settings.home, NOW, enough=2_500)
+
+    assert (sample.received, sample.files) == (2_500, 2)
+
+
+def test_files_that_wait_are_counted(corrected: World) -> None:
+    source, home = corrected.pipeline.source, corrected.settings.home
+    (home / "doors" / "two.jsonl").write_text("{}\n")
+
+    found = queue(source, home, corrected.tables, "live")
+
+    assert (found.files, found.waiting, found.more) == (2, 1, False)
+
+
+def test_explain_needs_no_manual(disordered: World, run: Run) -> None:
+    status, said, _ = run("explain", "doors")
+
+    assert status == 0
+    for phrase in (
+        "3 of 3 files",
+        "no at",
+        "every 15 minutes",
+        "of the (record, window) pairs",
+        "2 panes of 5 min a window",
+        "where seconds < 5",
+        "6,000 records",
+        "1 missing event time",
+        str(disordered.settings.home / "lake" / "doors"),
+        "correct__doors",
+        "once an event time of",
+    ):
+        assert phrase in said, phrase
+
+
+def test_explain_a_source_that_is_not_there_yet(world: World, run: Run) -> None:
+    status, said, _ = run("explain", "doors")
+
+    assert status == 0
+    assert "no file is there yet" in said
