@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 ENV := PYTHONPATH=include:plugins:.
 PENSTOCK := .venv/bin/penstock
 
-.PHONY: help setup demo up down status lint test test-all clean
+.PHONY: help setup docs demo up down status lint test test-all clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -23,6 +23,9 @@ down: ## stop everything
 
 status: ## what runs and how it is
 	@if [ -x $(PENSTOCK) ]; then $(PENSTOCK) status || true; else echo "Nothing is set up. Start it: make up"; fi
+
+docs: setup ## docs/reference from the models
+	$(ENV) $(PYTHON) docs/generate_reference.py
 
 lint: setup ## style, types, rings
 	$(ENV) $(PYTHON) -m ruff check .

@@ -142,7 +142,7 @@ def answer(db: duckdb.DuckDBPyConnection, step: str) -> None:
             from sighting
         )
         group by all
-    """)  # noqa: S608  every part is a constant of this file
+    """)
 
 
 def compare(db: duckdb.DuckDBPyConnection, step: str, path: Path) -> dict[str, int]:
@@ -180,7 +180,7 @@ def compare(db: duckdb.DuckDBPyConnection, step: str, path: Path) -> dict[str, i
             from answers
         ) as theirs
         full join (select *, true as present from truth) as ours using ({key})
-    """)  # noqa: S608
+    """)
     counts = dict(db.execute("select verdict, count(*) from verdict group by all").fetchall())
     wrong = db.sql(f"from verdict where verdict <> 'equal' order by {key} limit 10")
     if len(wrong):

@@ -20,6 +20,7 @@ with DAG(
     start_date=wiring.EPOCH,
     catchup=False,
     max_active_runs=1,
+    is_paused_upon_creation=False,
     tags=["penstock", "maintain"],
 ):
     SubmitJobOperator(task_id="maintain", job="maintain")

@@ -27,7 +27,7 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
     verdict = run_suite(
         pd.DataFrame(rows),
         pipeline=pipeline.name,
-        steps=tuple(pipeline.steps),
+        steps=[row["step"] for row in rows],
         run_name=request.run_id,
         root=settings.docs / ".gx" / pipeline.name,
         site=settings.docs / pipeline.name,

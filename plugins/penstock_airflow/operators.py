@@ -84,7 +84,7 @@ class SubmitJobOperator(SparkSubmitOperator):
         self._driver_memory = settings.driver_memory
         jars = sorted(str(jar) for jar in settings.jars.glob("*.jar"))
         if not jars:
-            raise AirflowFailException(f"{settings.jars} holds no jars of Delta. Run: make jars")
+            raise AirflowFailException(f"{settings.jars} holds no jars of Delta. Run: make setup")
         self.jars = ",".join(jars)
         self._require_connection()
         hook = self._get_hook()

@@ -188,6 +188,4 @@ def test_a_task_process_does_not_load_the_web_mount() -> None:
     )
     plugins = Path(served_file.__code__.co_filename).parents[2]
     path = os.pathsep.join([str(plugins), str(plugins.parent / "include")])
-    subprocess.run(  # noqa: S603  our own interpreter
-        [sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": path}
-    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": path})

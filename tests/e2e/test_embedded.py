@@ -34,7 +34,7 @@ class Embedded:
     settings: Settings
 
     def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(  # noqa: S603
+        return subprocess.run(
             [sys.executable, "-m", "penstock", *arguments],
             env=project_environment(self.settings) | {"COLUMNS": "200"},
             capture_output=True,

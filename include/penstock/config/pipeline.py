@@ -82,7 +82,7 @@ class Source(History):
     cron: Literal[None] = Field(default=None, exclude=True)  # type: ignore[assignment]
     mode: Mode = Field(default=Mode.LIVE, description="live never ends; bounded ends.")
     idle_after: timedelta = Field(
-        default=timedelta(seconds=30),
+        default=timedelta(minutes=10),
         gt=timedelta(0),
         description="Silence after which a live source's watermark goes to the newest event time.",
     )

@@ -3,7 +3,7 @@
 An *epoch* is the first generation of a definition: everything sealed before it is history to
 the step (answered by the correction runner, open panes seeded). A later generation of the same
 epoch goes on at the sealed position with its state rebuilt from the log.
-Source: DESIGN section 3, generations; the model's ``Step.start``.
+See docs/concepts/timely-answers.md.
 """
 
 import json

@@ -31,6 +31,8 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
         "plans": tables.plans(),
         "audits": tables.audits(),
         "corrections": tables.corrections(),
+        "decisions": tables.decisions(),
+        "registry": tables.registry(),
     }
     for step in pipeline.specs:
         specs[f"answers/{step.name}"] = tables.answers(step)

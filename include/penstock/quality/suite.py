@@ -57,7 +57,7 @@ class SuiteResult:
     statistics: Mapping[str, Any]
 
 
-def run_suite(  # noqa: PLR0913  one audit has that many coordinates
+def run_suite(
     comparisons: "pd.DataFrame",
     *,
     pipeline: str,

@@ -10,6 +10,7 @@ from rich.text import Text
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.control.explain import Explanation, PlacePlan, StepPlan, WindowPlan, explain, spoken
+from penstock.core.errors import ConfigError
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import instant
 from penstock.lake import sample as samples
@@ -19,10 +20,20 @@ from penstock.runtime.terminal_words import at, count, head, interval, pairs, pu
 
 
 def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out: Console) -> None:
-    """Explain a pipeline on its file and on the first records of its source."""
+    """Explain a pipeline on its file and on the first records of its source.
+
+    Raises:
+        ConfigError: the source cannot be listed.
+    """
     tables = Tables(settings.lake_uri, pipeline.name)
-    queue = samples.queue(pipeline.source, settings.home, tables, "live")
-    sample = samples.read_sample(pipeline, settings.home, now)
+    try:
+        queue = samples.queue(pipeline.source, settings.home, tables, "live")
+        sample = samples.read_sample(pipeline, settings.home, now)
+    except OSError as wrong:
+        raise ConfigError(
+            f"{pipeline.name}: its source cannot be listed: {wrong}. Check source in"
+            f" {pipeline.path}, and that you may read there."
+        ) from wrong
     example = instant(int(sample.times[0])) if len(sample.times) else None
     plan = explain(pipeline, settings, now, example)
     _show_title(plan, out)
@@ -84,7 +95,7 @@ def _show_records(plan: Explanation, out: Console) -> None:
         "Other columns are kept in extra, as JSON. A record is refused for one of these reasons,"
         " and kept in quarantine; being late is none of them:"
     )
-    out.print(Padding(said, (0, 0, 0, 2)))
+    out.print(Padding(said, (0, 0, 0, 2), expand=False))
     rules = table("reason", "when")
     for reason, when in plan.refused:
         rules.add_row(reason, when)
@@ -199,7 +210,7 @@ def _show_effect(step: StepPlan, plan: Explanation, effect: SlackEffect, out: Co
         said.append(
             f" {share(effect.beyond, effect.records)} of the records are later than {span}."
         )
-    out.print(Padding(said, (0, 0, 0, 2)))
+    out.print(Padding(said, (0, 0, 0, 2), expand=False))
 
 
 def _pairs(plan: WindowPlan) -> str:

@@ -58,7 +58,7 @@ def table(*columns: str, right: tuple[str, ...] = (), title: str | None = None) 
 
 def put(shown: Table, out: Console) -> None:
     """Print a table with some room around it."""
-    out.print(Padding(shown, (1, 0, 1, 1)))
+    out.print(Padding(shown, (1, 0, 1, 1), expand=False))
 
 
 def share(part: float, whole: float) -> str:

@@ -21,7 +21,7 @@ from penstock.core.clock import Clock
 from penstock.core.expression import MeasureSpec, to_sql
 from penstock.core.measure import ColumnType, Function
 from penstock.core.step import StepSpec
-from penstock.core.window import EPOCH, instant, micros
+from penstock.core.window import BEGINNING, EPOCH, instant, micros
 from penstock.lake.commit import Table
 from penstock.lake.correction import plans
 from penstock.lake.tables import Tables
@@ -106,6 +106,9 @@ class Audit:
             "doubled_answers": doubled,
             **{k: int(v or 0) for k, v in figures.items()},
         }
+        if self._history_waits(step, at):  # its answers are pending, so is their count
+            others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))
+            out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
         accounted = ("on_time", "late", "open", "preloaded", "excluded")
         out["pairs_unaccounted"] = out["pairs_events"] - sum(out[f"pairs_{n}"] for n in accounted)
         bad = out["wrong_answers"] + out["missing_answers"] + out["extra_answers"]
@@ -219,9 +222,7 @@ class Audit:
         end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")
         closed = F.unix_micros(end) <= F.lit(at.sealed.state.watermark)
         pending = F.coalesce(F.col("last_seq") > F.coalesce("repaired", F.lit(-1)), F.lit(False))
-        planned, done = plans(self.tables, step)
-        unfinished = [p for p in planned if p.number not in done and p.reason == BACKFILL]
-        if unfinished:
+        if self._history_waits(step, at):
             before = F.unix_micros(end) <= F.lit(at.epoch.state.watermark)
             pending = pending | (before & F.col("found").isNull())
         same = F.lit(True)
@@ -233,6 +234,13 @@ class Audit:
             .withColumn("pending", pending)
             .withColumn("same", F.coalesce(same, F.lit(False)))
         )
+
+    def _history_waits(self, step: StepSpec, at: Position) -> bool:
+        """Whether the windows from before the epoch still wait for their first answers."""
+        if at.epoch.seq < 0 or at.epoch.state.watermark == BEGINNING:
+            return False
+        planned, done = plans(self.tables, step)
+        return not any(p.reason == BACKFILL and p.number in done for p in planned)
 
     def _overdue(self, interval: timedelta) -> Column:
         limit = micros(self.clock.now()) - INTERVALS * micros(interval)

@@ -31,7 +31,8 @@ class SumOverflowError(TerminalError):
     def __init__(self, step: str, measure: str) -> None:
         self.step, self.measure = step, measure
         super().__init__(
-            f"{step}.{measure}: a sum of integers exceeds 64 bits. Declare the column as double."
+            f"{step}.{measure}: a sum of integers exceeds 64 bits. Declare it as double under a"
+            " new name, as in x2: {type: double, from: x}."
         )
 
 

@@ -1,7 +1,7 @@
 """Map: records to partials, and partials of panes to partials of windows.
 
 Lateness is decided here and nowhere else: ``closed`` is how many of a pane's windows the
-watermark in force for the record's block had closed (DESIGN section 3).
+watermark in force for the record's block had closed (docs/concepts/timely-answers.md).
 """
 
 from dataclasses import dataclass

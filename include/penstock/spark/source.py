@@ -3,7 +3,7 @@
 ``latestOffset`` folds the slack policy over the new blocks, and the watermark of every block
 becomes part of the offset: a replay never recomputes it. The tasks read only the columns they
 need and pre-aggregate before a row reaches Spark (Mars).
-Source: DESIGN section 3; Spark 4.2 admission control for Python sources.
+Source: Mars (pre-aggregation in the mapper); Spark 4.2 admission control for Python sources.
 """
 
 import json

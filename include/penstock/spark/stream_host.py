@@ -17,13 +17,14 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.pipeline import Mode, Pipeline
 from penstock.core.clock import Clock
-from penstock.core.errors import TransientError
+from penstock.core.errors import TerminalError, TransientError
 from penstock.core.window import instant
 from penstock.lake.commit import ConflictError
 from penstock.lake.generation import note_failure
 from penstock.lake.ingest.door import Door
 from penstock.lake.tables import Tables
 from penstock.lake.view import position
+from penstock.spark.layout import SumOverflowError
 from penstock.spark.query import BLOCKS_A_MICRO_BATCH, start_query
 
 log = logging.getLogger(__name__)
@@ -150,6 +151,8 @@ class StreamHost:
             broken = query.exception()
             if broken is None and query.isActive:
                 continue
+            if broken is not None and SumOverflowError.__name__ in str(broken):
+                raise TerminalError(_said(broken)) from broken
             note_failure(self.tables, step)
             raise StreamFailedError(f"{self.pipeline.name}.{step.name}: its query ended") from (
                 broken or StreamingQueryException("ended without a reason")
@@ -165,3 +168,10 @@ class StreamHost:
                     break
                 threading.Event().wait(0.02)
             query.stop()
+
+
+def _said(broken: StreamingQueryException) -> str:
+    """The message of the error that ended a query, without the trace around it."""
+    lines = str(broken).splitlines()
+    found = [line for line in lines if SumOverflowError.__name__ in line]
+    return found[-1].partition(f"{SumOverflowError.__name__}: ")[2] or found[-1]

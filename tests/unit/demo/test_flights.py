@@ -57,7 +57,7 @@ def test_sql_derives_the_same_sightings_in_its_own_way(year: FlightsSummary) -> 
     derive_sightings(db, raw_folder())
     columns = "event_time, arrival_time, plate, site, kind, delay"
     db.execute(
-        f"create table ours as select {columns} from read_parquet(?)",  # noqa: S608
+        f"create table ours as select {columns} from read_parquet(?)",
         [[str(path) for path in files(year.folder)]],
     )
 

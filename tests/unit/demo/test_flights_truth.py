@@ -38,12 +38,12 @@ ONE = "window_start = '2013-10-01 12:00:00Z' and site = 'JFK'"
 
 def with_one(column: str, value: str) -> str:
     """The truth with one row changed."""
-    return f"select * replace (if({ONE}, {value}, {column}) as {column}) from ({TRUTH})"  # noqa: S608
+    return f"select * replace (if({ONE}, {value}, {column}) as {column}) from ({TRUTH})"
 
 
 def with_another(site: str) -> str:
     """The truth with one more row."""
-    return f"{TRUTH} union all select * replace ({site} as site) from ({TRUTH} where {ONE})"  # noqa: S608
+    return f"{TRUTH} union all select * replace ({site} as site) from ({TRUTH} where {ONE})"
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_audits_of_several_processes_do_not_harm_each_other(
 
 
 def test_a_held_lock_is_reported_not_waited_for_endlessly(tmp_path: Path) -> None:
-    holder = subprocess.Popen(  # noqa: S603  our own interpreter
+    holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path / "lock")],
         stdout=subprocess.PIPE,
         stdin=subprocess.PIPE,
@@ -269,6 +269,4 @@ sys.stdin.readline()
 def test_importing_the_suite_does_not_load_the_engine() -> None:
     code = "import sys, penstock.quality.suite; sys.exit('great_expectations' in sys.modules)"
     path = Path(run_suite.__code__.co_filename).parents[2]
-    subprocess.run(  # noqa: S603  our own interpreter
-        [sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(path)}
-    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(path)})

@@ -96,7 +96,7 @@ def test_the_lock_has_one_owner_and_goes_over_to_a_child(tmp_path: Path) -> None
         with instance.locked() as second:
             assert second is None
         program = "import sys; sys.stdin.read()"
-        child = subprocess.Popen(  # noqa: S603
+        child = subprocess.Popen(
             [sys.executable, "-S", "-c", program], pass_fds=(lock,), stdin=subprocess.PIPE
         )
     with instance.locked() as third:

@@ -155,3 +155,13 @@ def test_explain_a_source_that_is_not_there_yet(world: World, run: Run) -> None:
 
     assert status == 0
     assert "no file is there yet" in said
+
+
+def test_a_source_that_is_no_folder_is_one_message(world: World, run: Run) -> None:
+    world.settings.home.mkdir()
+    (world.settings.home / "doors").write_text("a file")
+
+    status, _, complained = run("explain", "doors")
+
+    assert status == 1
+    assert "its source cannot be listed" in complained

@@ -51,8 +51,8 @@ def cast(array: pa.Array, kind: ColumnType, zone: ZoneInfo) -> tuple[pa.Array, M
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     out = CASTS[kind](array, zone)
-    bad = np.asarray(pc.and_(pc.is_null(out), pc.is_valid(array)), dtype=bool)
-    return out, bad
+    said = pc.is_valid(_trimmed(array) if _is_text(array) else array)  # empty text is null
+    return out, np.asarray(pc.and_(pc.is_null(out), said), dtype=bool)
 
 
 def _text(value: Any) -> str | None:
@@ -82,7 +82,7 @@ def _matching(text: pa.Array, pattern: str) -> pa.Array:
 def _to_string(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
     if _is_text(array):
         text = pc.cast(array, pa.string())
-        return pc.if_else(pc.equal(text, ""), None, text)
+        return pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         return pa.array([_decoded(v) for v in array.to_pylist()], pa.string())
     if pa.types.is_nested(array.type):

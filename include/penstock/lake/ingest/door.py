@@ -3,7 +3,7 @@
 A plan (which items, at which instant) is logged before anything is read; then quarantine, events
 and blocks are committed in this order, each guarded by the plan's number. Whoever finds an
 unfinished plan finishes it, and gets the same rows: killing any process at any point loses
-nothing and doubles nothing (DESIGN section 2; the model's ``Ingest``).
+nothing and doubles nothing (docs/concepts/the-log.md).
 """
 
 import json
