@@ -28,7 +28,9 @@ class Settings(BaseSettings):
     @property
     def lake_uri(self) -> str:
         """URI below which every table lies."""
-        return self.lake or str(self.home / "lake")
+        if "://" in self.lake:
+            return self.lake
+        return str(Path(self.lake).absolute() if self.lake else self.home.absolute() / "lake")
 
     @property
     def logs(self) -> Path:

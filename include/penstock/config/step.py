@@ -10,10 +10,10 @@ from pydantic import AwareDatetime, Field, field_validator, model_validator
 from penstock.config.expression import parse_measure, parse_where
 from penstock.config.model import ColumnName, Model
 from penstock.core.errors import ConfigError
-from penstock.core.expression import Column
-from penstock.core.measure import ColumnType
+from penstock.core.expression import Column, MeasureSpec
+from penstock.core.measure import ColumnType, Function
 from penstock.core.slack import SlackPolicy, SlackSpec
-from penstock.core.step import StepSpec
+from penstock.core.step import StepSpec, count_name
 from penstock.core.window import WindowSpec, micros
 
 ANSWER_COLUMNS = frozenset(
@@ -125,9 +125,18 @@ class StepConfig(Model):
             keys=tuple(Column(key, types[key]) for key in self.keys),
             where=None if self.where is None else parse_where(self.where, types),
             window=self.window.spec(),
-            measures=tuple(parse_measure(m, text, types) for m, text in self.measures.items()),
+            measures=tuple(self._measures(types)),
             slack=self.slack.spec(),
         )
+
+    def _measures(self, types: Mapping[str, ColumnType]) -> Iterator[MeasureSpec]:
+        for name, text in self.measures.items():
+            measure = parse_measure(name, text, types)
+            yield measure
+            count = count_name(name)
+            averaged = self.window.since is not None and measure.function is Function.AVG
+            if averaged and count not in self.measures:
+                yield MeasureSpec(count, Function.COUNT, measure.over, ColumnType.LONG)
 
     def problems(self, types: Mapping[str, ColumnType]) -> Iterator[tuple[str, str]]:
         """Everything wrong with the keys and expressions: which part, and what."""

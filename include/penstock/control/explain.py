@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from cron_descriptor import Options, get_description  # type: ignore[import-untyped]
+from cron_descriptor import Options, get_description
 from croniter import croniter
 
 from penstock.config.pipeline import History, Pipeline

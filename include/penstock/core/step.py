@@ -8,6 +8,11 @@ from penstock.core.slack import SlackSpec
 from penstock.core.window import WindowSpec
 
 
+def count_name(average: str) -> str:
+    """The measure that an average of a landmark step brings along, so that periods can merge."""
+    return f"{average}_count"
+
+
 @dataclass(frozen=True, slots=True)
 class StepSpec:
     """What a step answers, and how long it waits.

@@ -227,7 +227,7 @@ def _instant(us: int) -> pa.Scalar:
 
 
 def pending_count(tables: Tables, step: StepSpec) -> int:
-    """Windows and keys that wait for a correction."""
+    """Windows and keys that late records touched and no scheduled correction has repaired."""
     at = position(tables, step)
     if at is None:
         return 0

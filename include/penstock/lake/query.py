@@ -16,6 +16,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
+from penstock.lake.landmark import so_far
 from penstock.lake.read import data_files, read_table
 from penstock.lake.tables import Tables, TableSpec
 from penstock.lake.view import answers_in_force, timely_answers
@@ -50,6 +51,10 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
             f"{step.name}_timely",
             View("one answer as first published", found[step.name].schema, _timely(tables, step)),
         )
+        if step.window.landmark:
+            name = f"{step.name}_so_far"
+            empty = so_far(tables.answers(step).schema.empty_table(), step)
+            found.setdefault(name, View("since the landmark", empty.schema, _so_far(tables, step)))
     events, quarantine = tables.events(pipeline.types), tables.quarantine()
     found.setdefault("events", View("one accepted record", *_log(tables, events)))
     found.setdefault("quarantine", View("one refused record", *_log(tables, quarantine)))
@@ -89,6 +94,10 @@ def _in_force(tables: Tables, step: StepSpec) -> Callable[[], Content]:
 
 def _timely(tables: Tables, step: StepSpec) -> Callable[[], Content]:
     return lambda: _public(timely_answers(tables, step))
+
+
+def _so_far(tables: Tables, step: StepSpec) -> Callable[[], Content]:
+    return lambda: so_far(answers_in_force(tables, step), step)
 
 
 def _public(answers: pa.Table) -> pa.Table:

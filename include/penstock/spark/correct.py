@@ -177,7 +177,7 @@ class Corrector:
         schema = self.answers.spec.schema
         rows = pa.table({n: columns[n] for n in schema.names}).cast(schema)
         if known is None:
-            return rows, count
+            return rows, 0  # a first answer changes none
         names = ["window_start", *self.step.key_names]
         before = [*(m.name for m in self.step.measures), "n_records", "revision"]
         old = known.select([*names, *before]).rename_columns(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -30,27 +31,32 @@ class Look:
     total: int | None = None
 
 
-Show = Callable[[Look], None]
+class Show(Protocol):
+    """Shows how far a stage is; its last words come once more in its closing line."""
+
+    def __call__(self, look: Look, *, last: bool = False) -> None:
+        """Show; ``last``: keep it for the closing line only."""
 
 
 @contextmanager
 def stage(console: Console, title: str) -> Iterator[Show]:
     """Show a stage while the block runs, and one line with its last words and time after it."""
     begun = time.monotonic()
-    last = [Look("")]
+    newest = [Look("")]
     shown = _bar(console, title) if console.is_terminal else _plain(console, title)
     try:
         with shown as show:
 
-            def keep(look: Look) -> None:
-                last[0] = look
-                show(look)
+            def keep(look: Look, *, last: bool = False) -> None:
+                newest[0] = look
+                if not last:
+                    show(look)
 
             yield keep
     except BaseException:
         console.print(f"[red]✗[/] {escape(title)}  [dim]{time.monotonic() - begun:.0f} s[/]")
         raise
-    said = f": {escape(last[0].said)}" if last[0].said else ""
+    said = f": {escape(newest[0].said)}" if newest[0].said else ""
     console.print(
         f"[green]✓[/] {escape(title)}{said}  [dim]{time.monotonic() - begun:.0f} s[/]",
         highlight=False,
@@ -59,7 +65,7 @@ def stage(console: Console, title: str) -> Iterator[Show]:
 
 
 @contextmanager
-def _bar(console: Console, title: str) -> Iterator[Show]:
+def _bar(console: Console, title: str) -> Iterator[Callable[[Look], None]]:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -79,7 +85,7 @@ def _bar(console: Console, title: str) -> Iterator[Show]:
 
 
 @contextmanager
-def _plain(console: Console, title: str) -> Iterator[Show]:
+def _plain(console: Console, title: str) -> Iterator[Callable[[Look], None]]:
     console.print(f"{title} ...", highlight=False, markup=False)
     last: list[str | float] = ["", time.monotonic()]
 

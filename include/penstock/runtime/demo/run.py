@@ -93,7 +93,8 @@ def _prepare(settings: Settings, console: Console) -> FlightsSummary:
             Look(
                 f"{flights.rows:,} sightings of aircraft, {late:.0f} % arrive late;"
                 f" {flights.history_rows:,} history, {flights.live_rows:,} live{there}"
-            )
+            ),
+            last=True,
         )
     return flights
 
@@ -142,7 +143,7 @@ def _run(airflow: Airflow, part: Stage, since: str, console: Console) -> str:
             run = airflow.look(run)
         if run.state != "success":
             raise airflow.failure(run, part.log)
-        show(_result(airflow, part, run, before))
+        show(_result(airflow, part, run, before), last=True)
     return run.ended
 
 
@@ -172,7 +173,9 @@ def _close(
             verdicts.append(verdict)
             accounts.append(product.account(settings, pipeline, step, verdict.pairs))
         truth.close()
-        show(Look(f"{sum(v.windows for v in verdicts):,} windows and keys, every measure"))
+        show(
+            Look(f"{sum(v.windows for v in verdicts):,} windows and keys, every measure"), last=True
+        )
     for verdict in verdicts:
         closing.show_examples(verdict, console)
     closing.show_verdicts(verdicts, console)
