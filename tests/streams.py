@@ -48,7 +48,7 @@ def disordered(
     """Records in arrival order; most are seconds late, some hours.
 
     Columns: ``site`` (text, some not ASCII), ``code`` (whole, some negative and huge),
-    ``delay`` (double of very different sizes, some null), ``count`` (whole, some null),
+    ``delay`` (double of very different sizes, some null), ``bags`` (whole, some null),
     ``live`` (truth value, some null), ``event_time``.
 
     Args:
@@ -75,7 +75,7 @@ def disordered(
                 "delay": draw.choice(
                     [None, 0.0, -0.0, 0.1, draw.gauss(0, 30), draw.uniform(-1, 1) * 1e12, 1e-9]
                 ),
-                "count": draw.choice([None, draw.randrange(-5, 50), 2**40]),
+                "bags": draw.choice([None, draw.randrange(-5, 50), 2**40]),
                 "live": draw.choice([True, True, False, None]),
             }
         )
@@ -87,7 +87,7 @@ ARROW = {
     "site": pa.string(),
     "code": pa.int64(),
     "delay": pa.float64(),
-    "count": pa.int64(),
+    "bags": pa.int64(),
     "live": pa.bool_(),
 }
 
@@ -130,7 +130,7 @@ def small_streams(draw: st.DrawFn, *, most: int = 60, block: int = 8) -> list[An
             "site": st.sampled_from(["a", "b", "ü"]),
             "code": st.sampled_from([0, 1, -(2**62)]),
             "delay": st.none() | st.floats(-1e6, 1e6) | st.sampled_from([-0.0, 1e300, -1e300]),
-            "count": st.none() | st.integers(-(2**40), 2**40),
+            "bags": st.none() | st.integers(-(2**40), 2**40),
             "live": st.none() | st.booleans(),
         }
     )

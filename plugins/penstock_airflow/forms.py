@@ -7,17 +7,15 @@ from typing import Any
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException
 
-SECTION = "Which windows"
-
 
 def _instant(title: str, description: str) -> Param:
+    # No section: only fields of the default one are unfolded when a form opens.
     return Param(
         None,
         type=["null", "string"],
         format="date-time",
         title=title,
-        description=description,
-        section=SECTION,
+        description=f"{description} No zone means UTC. A backfill takes its own date range instead.",
     )
 
 
@@ -25,18 +23,15 @@ def correction() -> dict[str, Param]:
     """Fields of ``correct__<pipeline>``."""
     return {
         "from": _instant(
-            "From", "First instant of event time; empty: from the beginning. No zone means UTC."
+            "Windows from", "Only windows that start at or after it; empty: from the beginning."
         ),
-        "to": _instant(
-            "To", "First instant after the range; empty: to the end. No zone means UTC."
-        ),
+        "to": _instant("Windows to", "Only windows that start before it; empty: to the end."),
         "recheck": Param(
             False,
-            type="boolean",
+            type=["null", "boolean"],  # a field that may not be null is shown as still to be filled
             title="Recheck",
             description="Also recompute windows that no late record touched, and append what"
             " differs. Slow: it reads every record of the range.",
-            section="How",
         ),
     }
 
@@ -45,11 +40,9 @@ def preload() -> dict[str, Param]:
     """Fields of ``preload__<pipeline>``."""
     return {
         "from": _instant(
-            "From", "Take only history from this event time on; empty: all. No zone means UTC."
+            "Records from", "Only records with this event time or a later one; empty: all."
         ),
-        "to": _instant(
-            "To", "Take only history before this event time; empty: all. No zone means UTC."
-        ),
+        "to": _instant("Records to", "Only records with an earlier event time; empty: all."),
     }
 
 

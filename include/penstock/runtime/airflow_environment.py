@@ -13,7 +13,9 @@ from penstock.runtime.credentials import USERS, Keys, ensure_passwords
 HOST = "127.0.0.1"
 SPARK_POOL = "spark"
 PARALLEL_TASKS = 4
-_PARSE_SECONDS = "10"  # a changed pipeline file shows within this time
+_PARSE_SECONDS = "10"
+_FILE_SECONDS = "30"
+"""A changed pipeline file shows within this time; a parse costs about a second of a core."""
 _LOCAL = "127.0.0.1,localhost"  # never through a proxy
 
 
@@ -53,7 +55,7 @@ def airflow_environment(settings: Settings, database_url: str) -> dict[str, str]
         "API__INSTANCE_NAME": "Penstock",
         "API_AUTH__JWT_SECRET": keys.jwt,
         "DAG_PROCESSOR__REFRESH_INTERVAL": _PARSE_SECONDS,
-        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": _PARSE_SECONDS,
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": _FILE_SECONDS,
         "LOGGING__BASE_LOG_FOLDER": settings.logs / "airflow",
         "LOGGING__DAG_PROCESSOR_LOG_TARGET": "stdout",  # into the rotated log of the processor
         "LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": settings.logs / "airflow/parsing",

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from penstock.runtime.demo import closing
 from penstock.runtime.demo.airflow import latest
-from penstock.runtime.demo.product import Account
+from penstock.runtime.demo.product import Account, said_of
 from penstock.runtime.demo.progress import Look, stage
 from penstock.runtime.demo.truth import Example, Verdict
 
@@ -38,7 +38,7 @@ def shown(console: Console) -> str:
 def test_a_stage_ends_with_its_last_words(console: Console) -> None:
     with stage(console, "Preload [of] the history") as show:
         show(Look("1 of 3", 1, 3))
-        show(Look("3 of 3 [done]", 3, 3))
+        show(Look("3 of 3 [done]", 3, 3), last=True)
 
     last = shown(console).strip().splitlines()[-1]
     assert "✓ Preload [of] the history: 3 of 3 [done]" in last
@@ -116,3 +116,17 @@ def test_a_run_that_is_there_is_taken_only_if_it_does_as_well_as_a_new_one(
     run = latest(runs, since)
 
     assert (run and run["dag_run_id"]) == found
+
+
+@pytest.mark.parametrize(
+    ("job", "outcome", "said"),
+    [
+        ("preload", {"received": 1000, "answers": 20}, "1,000 records taken in, 20 answers"),
+        ("preload", {"received": 0, "answers": 0}, "nothing was left to do: 0 records"),
+        ("correct", {"answers": 5, "changed": 4}, "5 answers computed again, 4 of them changed"),
+        ("correct", {"answers": 0, "changed": 0}, "nothing was left to do"),
+        ("audit", {"audited": 2, "failed": []}, "2 steps, nothing amiss"),
+    ],
+)
+def test_an_outcome_is_told_in_words(job: str, outcome: dict[str, object], said: str) -> None:
+    assert said_of(job, outcome).startswith(said)

@@ -1,6 +1,8 @@
 """Runs a DAG through Airflow's REST API, as a person would do it in the user interface."""
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,24 @@ class Airflow:
         # trust_env off: a proxy of the environment must not see calls to this machine
         self._client = httpx.Client(base_url=url, timeout=CALL_SECONDS, trust_env=False)
 
+    @contextmanager
+    def resting(self, dags: Sequence[str]) -> Iterator[None]:
+        """Keep DAGs from running by themselves inside the block, unless ``start`` lets them.
+
+        Those that were active before are active again after it.
+
+        Raises:
+            ConfigError: Airflow does not know a DAG.
+        """
+        active = [dag for dag in dags if not self._known(dag)["is_paused"]]
+        for dag in active:
+            self._pause(dag, paused=True)
+        try:
+            yield
+        finally:
+            for dag in active:
+                self._pause(dag, paused=False)
+
     def start(self, dag: str, since: str = "", *, by_itself: bool = False) -> DagRun:
         """Let a DAG run, and see that it does so once.
 
@@ -78,19 +98,20 @@ class Airflow:
             dag: the DAG; it must not run twice at once.
             since: instant of Airflow; earlier runs will not do. Empty: any that goes on will.
             by_itself: a schedule or an asset may start it as soon as it is not paused.
-
-        Raises:
-            ConfigError: Airflow does not know the DAG.
         """
         path = f"/api/v2/dags/{dag}"
-        try:
-            self._call("PATCH", path, {"is_paused": False})
+        self._pause(dag, paused=False)
+        found = self._began(path, since)
+        until = time.monotonic() + (BY_ITSELF_SECONDS if by_itself else 0)
+        while found is None and time.monotonic() < until:
+            time.sleep(PAUSE_SECONDS)
             found = self._began(path, since)
-            until = time.monotonic() + (BY_ITSELF_SECONDS if by_itself else 0)
-            while found is None and time.monotonic() < until:
-                time.sleep(PAUSE_SECONDS)
-                found = self._began(path, since)
-            found = found or self._call("POST", f"{path}/dagRuns", {"logical_date": None})
+        found = found or self._call("POST", f"{path}/dagRuns", {"logical_date": None})
+        return self.look(DagRun(dag, str(found["dag_run_id"]), "queued", {}, ""))
+
+    def _known(self, dag: str) -> dict[str, Any]:
+        try:
+            return self._get(f"/api/v2/dags/{dag}")
         except httpx.HTTPStatusError as error:
             if error.response.status_code != httpx.codes.NOT_FOUND:
                 raise
@@ -98,7 +119,9 @@ class Airflow:
                 f"Airflow does not know the DAG {dag}. Is its pipeline file valid?"
                 " See: penstock validate"
             ) from error
-        return self.look(DagRun(dag, str(found["dag_run_id"]), "queued", {}, ""))
+
+    def _pause(self, dag: str, *, paused: bool) -> None:
+        self._call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": paused})
 
     def _began(self, path: str, since: str) -> dict[str, Any] | None:
         return latest(

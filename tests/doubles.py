@@ -1,0 +1,523 @@
+"""Doubles that work and remember: clocks, Spark's state and query without a JVM, and death.
+
+``LocalQuery`` runs a step's real source, mapper, reducer and sink, and keeps a checkpoint folder
+in Spark's form, so that the decision "go on or begin a new generation" reads real files.
+"""
+
+import json
+import pickle
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackPolicy, fold
+from penstock.core.slack import WatermarkState as State
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING
+from penstock.lake.commit import Table
+from penstock.lake.correction import CorrectionPlan
+from penstock.lake.generation import Registry, generations
+from penstock.lake.ingest.door import lateness_of
+from penstock.lake.log import slack_changes
+from penstock.lake.read import read_table
+from penstock.lake.tables import ARROW, INSTANT, Tables, local
+from penstock.spark.correct import Corrector, _mapping, _reducing
+from penstock.spark.kernel import hash_rows
+from penstock.spark.mapper import Marks, map_records
+from penstock.spark.query import past_marks
+from penstock.spark.reducer import Reducer
+from penstock.spark.sink import StepSink
+from penstock.spark.source import LogReader, SourceSpec
+from penstock.spark.wire import ANSWER, LATE, PARTIAL, PUNCTUATION, STATUS, Wire, filled
+from tests import reference as ref
+
+NOON = datetime(2024, 3, 2, 12, tzinfo=UTC)
+
+
+@dataclass
+class FixedClock:
+    """Stands still until it is moved."""
+
+    instant: datetime = NOON
+
+    def now(self) -> datetime:
+        return self.instant
+
+    def move(self, span: timedelta) -> None:
+        self.instant += span
+
+
+@dataclass
+class RisingClock:
+    """Every look is a millisecond after the one before."""
+
+    instant: datetime = NOON
+
+    def now(self) -> datetime:
+        self.instant += timedelta(milliseconds=1)
+        return self.instant
+
+
+@dataclass
+class RecordingPulse:
+    """What a stream host tells its supervisor, and whether it is to stop."""
+
+    stop_when: Callable[["RecordingPulse"], bool] = lambda _: False
+    figures: dict[str, Any] = field(default_factory=dict)
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def beat(self, *, step: str | None = None, **figures: Any) -> None:
+        (self.figures if step is None else self.steps.setdefault(step, {})).update(figures)
+
+    def should_stop(self) -> bool:
+        return self.stop_when(self)
+
+
+# ---- Spark's state, as far as the reducer uses it -------------------------------------------
+
+
+def _plain(value: Any) -> Any:
+    """Values cross to the JVM by pickle: only plain Python values survive that."""
+    for part in value:
+        assert type(part) in {int, bytes, str, float, bool}, f"{type(part)} is not plain"
+    return pickle.loads(pickle.dumps(value))
+
+
+class FakeValue:
+    """A value state."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self._content = content
+
+    def get(self) -> Any:
+        return self._content.get("value")
+
+    def update(self, value: Any) -> None:
+        self._content["value"] = _plain(value)
+
+
+class FakeMap:
+    """A map state; removing what is not there is an error of the caller."""
+
+    def __init__(self, content: dict[Any, Any]) -> None:
+        self._content = content
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802  Spark's name
+        return self._content[_plain(key)]
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+        self._content[_plain(key)] = _plain(value)
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        del self._content[_plain(key)]
+
+
+class FakeHandle:
+    """The states of one key, by name; ``content`` is all there is to keep."""
+
+    def __init__(self, content: dict[str, dict[Any, Any]]) -> None:
+        self.content = content
+
+    def getValueState(self, name: str, schema: str) -> FakeValue:  # noqa: N802
+        return FakeValue(self.content.setdefault(name, {}))
+
+    def getMapState(self, name: str, key: str, value: str) -> FakeMap:  # noqa: N802
+        return FakeMap(self.content.setdefault(name, {}))
+
+
+def reduce(
+    step: StepSpec, states: dict[int, Any], incoming: pa.Table, pieces: int = 1
+) -> pa.Table:
+    """What the reducer gives for one micro-batch, all shards; changes ``states``."""
+    wire, found = Wire(step), [Wire(step).outgoing.empty_table()]
+    for shard in sorted(set(incoming["shard"].to_pylist())):
+        rows = incoming.filter(pc.equal(incoming["shard"], shard))
+        reducer = Reducer(step)
+        reducer.init(FakeHandle(states.setdefault(shard, {})))
+        cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
+        frames = [rows.slice(a, b - a).to_pandas() for a, b in zip(cuts, cuts[1:], strict=False)]
+        for out in reducer.handleInputRows(shard, iter(frames), None):
+            assert isinstance(out, pd.DataFrame)
+            found.append(pa.Table.from_pandas(out, schema=wire.outgoing, preserve_index=False))
+        reducer.close()
+    return pa.concat_tables(found)
+
+
+# ---- one step without any table -------------------------------------------------------------
+
+
+@dataclass
+class Answered:
+    """What a run gave, by (window start, key): measures, n_records, through or last position."""
+
+    timely: dict[ref.Pair, dict[str, Any]] = field(default_factory=dict)
+    late: dict[ref.Pair, list[pa.Table]] = field(default_factory=dict)
+    open_pairs: int = 0
+    batches: int = 0
+
+
+def events_of(step: StepSpec, blocks: Sequence[ref.Block]) -> pa.Table:
+    """The accepted records of some blocks as the mapper reads them."""
+    rows, seq = [], -1
+    for number, block in enumerate(blocks):
+        for record in block.records:
+            seq += 1
+            if record is not None:
+                rows.append({**record, "arrival_seq": seq, "block": number})
+    types = {c: ARROW[t] for c, t in _types(step).items()}
+    fields = {"arrival_seq": pa.int64(), "event_time": pa.int64(), "block": pa.int64(), **types}
+    table = pa.Table.from_pylist(rows, schema=pa.schema(fields.items()))
+    return table.set_column(1, "event_time", table["event_time"].cast(INSTANT))
+
+
+def _types(step: StepSpec) -> dict[str, Any]:
+    from tests.steps import make_pipeline
+
+    pipeline = make_pipeline(Path("/nowhere"), {"x": {"window": {"size": "PT1S"},
+                             "measures": {"n": "count(*)"}, "slack": {"fixed": "PT0S"}}})  # fmt: skip
+    return {c: pipeline.types[c] for c in step.columns}
+
+
+def summaries_of(step: StepSpec, blocks: Sequence[ref.Block]) -> list[BlockSummary]:
+    """The blocks as the step's slack policy sees them."""
+    found, newest, seq = [], BEGINNING, -1
+    for number, block in enumerate(blocks):
+        seq += len(block.records)
+        times = np.array([r["event_time"] for r in block.records if r is not None], np.int64)
+        lag = 0
+        if block.live and len(times):
+            lags = lateness_of(times, newest)
+            if step.slack.policy is SlackPolicy.MAX_DELAY:
+                lags = lags[lags <= step.slack.span]
+            lag = int(lags.max(initial=0))
+            newest = max(newest, int(times.max()))
+        t_max = int(times.max()) if len(times) else None
+        found.append(BlockSummary(number, BlockKind(block.kind), block.live, seq, t_max, lag))
+    return found
+
+
+def answer(
+    step: StepSpec, blocks: Sequence[ref.Block], cuts: Sequence[int], *, shards: int, pieces: int
+) -> Answered:
+    """The speed layer over blocks, cut into micro-batches before the blocks ``cuts``."""
+    events, out, states = events_of(step, blocks), Answered(), dict[int, Any]()
+    of = np.asarray(events["block"])
+    folded = list(fold(State(), summaries_of(step, blocks), [SlackChange(0, step.slack)]))
+    bounds = sorted({0, len(blocks), *cuts})
+    for lo, hi in zip(bounds, bounds[1:], strict=False):
+        marks = Marks(tuple(range(lo, hi)), tuple(b.watermark for _, b, _ in folded[lo:hi]))
+        end = folded[hi - 1][2].watermark
+        closings = [(a.watermark, b.last_seq) for b, was, a in folded[lo:hi]
+                    if a.watermark > was.watermark]  # fmt: skip
+        meta = {"from": folded[lo][1].watermark, "to": end, "closings": closings}
+        rows = events.filter(pa.array((of >= lo) & (of < hi)))
+        found = reduce(step, states, _incoming(step, rows, marks, meta, shards), pieces)
+        _note(step, found, out)
+    return out
+
+
+def _incoming(
+    step: StepSpec, events: pa.Table, marks: Marks, meta: dict[str, Any], shards: int
+) -> pa.Table:
+    wire = Wire(step)
+    partials = wire.to_inner(map_records(step, events, marks))
+    keys = [partials[k] for k in wire.layout.keys]
+    which = hash_rows(keys, partials.num_rows) % shards
+    columns = {n: partials[n] for n in wire.panes.names}
+    rows = filled(wire.incoming, partials.num_rows, shard=which, kind=PARTIAL, **columns)
+    ids = pa.array(range(shards), pa.int64())
+    told = filled(wire.incoming, shards, shard=ids, kind=PUNCTUATION, meta=json.dumps(meta))
+    return pa.concat_tables([rows, told])
+
+
+def _note(step: StepSpec, found: pa.Table, out: Answered) -> None:
+    wire = Wire(step)
+    kinds = found["kind"]
+    answers = found.filter(pc.equal(kinds, ANSWER))
+    measures = wire.layout.finish(answers)
+    for i, row in enumerate(answers.to_pylist()):
+        pair = (row["window_start"], tuple(row[k] for k in step.key_names))
+        assert pair not in out.timely, f"two timely answers of {pair}"
+        values = {name: column[i].as_py() for name, column in measures.items()}
+        out.timely[pair] = values | {"n_records": row["n_records"], "seq": row["last_seq"]}
+    late = found.filter(pc.equal(kinds, LATE))
+    for i, row in enumerate(late.to_pylist()):
+        pair = (row["window_start"], tuple(row[k] for k in step.key_names))
+        out.late.setdefault(pair, []).append(late.slice(i, 1))
+    status = found.filter(pc.equal(kinds, STATUS))
+    out.open_pairs = pc.sum(status["n_records"]).as_py() or 0
+    out.batches += 1
+
+
+def late_sums(step: StepSpec, found: dict[ref.Pair, list[pa.Table]]) -> dict[ref.Pair, Any]:
+    """Late pairs summed over micro-batches: law 0 speaks of these sums."""
+    layout, out = Wire(step).layout, {}
+    for pair, parts in found.items():
+        total = layout.merge(pa.concat_tables(parts), "window_start")
+        values = {name: column[0].as_py() for name, column in layout.finish(total).items()}
+        counts = {"n_records": total["n_records"][0].as_py(), "seq": total["last_seq"][0].as_py()}
+        out[pair] = values | counts
+    return out
+
+
+def assert_same(
+    expected: dict[ref.Pair, ref.Answer],
+    found: dict[ref.Pair, dict[str, Any]],
+    tolerance: float = 1e-15,
+    *,
+    position: bool = True,
+) -> None:
+    """Same windows and keys, every measure the same, counts and positions exactly."""
+    missing, extra = expected.keys() - found.keys(), found.keys() - expected.keys()
+    assert not missing, f"missing answers: {sorted(missing, key=str)[:5]} of {len(missing)}"
+    assert not extra, f"answers too many: {sorted(extra, key=str)[:5]} of {len(extra)}"
+    for pair, wanted in expected.items():
+        got = found[pair]
+        assert got["n_records"] == wanted.n_records, (pair, wanted, got)
+        if position:
+            assert got["seq"] == wanted.through_seq, (pair, wanted, got)
+        for name, value in wanted.values.items():
+            assert value.equals(got[name], tolerance), (pair, name, value, got[name])
+
+
+def rows_by_pair(step: StepSpec, rows: pa.Table, position: str) -> dict[ref.Pair, dict[str, Any]]:
+    """Rows of ``answers`` by window start and key, which must be unique."""
+    starts = pc.cast(rows["window_start"], pa.int64()).to_pylist()
+    out: dict[ref.Pair, dict[str, Any]] = {}
+    for start, row in zip(starts, rows.to_pylist(), strict=True):
+        pair = (start, tuple(row[k] for k in step.key_names))
+        assert pair not in out, f"two answers of {pair}"
+        out[pair] = row | {"seq": row[position]}
+    return out
+
+
+def late_by_pair(step: StepSpec, rows: pa.Table) -> dict[ref.Pair, dict[str, Any]]:
+    """Rows of ``late`` summed by window start and key."""
+    layout = Wire(step).layout
+    at = rows.schema.get_field_index("window_start")
+    plain = rows.set_column(at, "window_start", pc.cast(rows["window_start"], pa.int64()))
+    wanted = layout.schema("window_start")
+    merged = layout.merge(plain.select(wanted.names).cast(wanted), "window_start")
+    measures = layout.finish(merged)
+    out = {}
+    for i, row in enumerate(merged.to_pylist()):
+        pair = (row["window_start"], tuple(row[k] for k in step.key_names))
+        values = {name: column[i].as_py() for name, column in measures.items()}
+        out[pair] = values | {"n_records": row["n_records"], "seq": row["last_seq"]}
+    return out
+
+
+def blocks_of(tables: Tables, pipeline: Pipeline) -> list[ref.Block]:
+    """The sealed log as the oracle takes it; every number must stand exactly once."""
+    names = ["arrival_seq", "event_time", *pipeline.types]
+    events = read_table(Table(tables.events(pipeline.types)), names)
+    at = events.schema.get_field_index("event_time")
+    events = events.set_column(at, "event_time", pc.cast(events["event_time"], pa.int64()))
+    records: dict[int, Any] = {}
+    for row in events.to_pylist():
+        assert row["arrival_seq"] not in records, f"number {row['arrival_seq']} stands twice"
+        records[row["arrival_seq"]] = row
+    for seq in read_table(Table(tables.quarantine()), ["arrival_seq"])["arrival_seq"].to_pylist():
+        assert seq not in records, f"number {seq} stands twice"
+        records[seq] = None
+    sealed = read_table(Table(tables.blocks())).sort_by("block").to_pylist()
+    out, next_seq = [], 0
+    for number, row in enumerate(sealed):
+        assert (row["block"], row["first_seq"]) == (number, next_seq), f"a gap before {row}"
+        next_seq = row["last_seq"] + 1
+        rows = tuple(records[s] for s in range(row["first_seq"], next_seq))
+        accepted = sum(r is not None for r in rows)
+        assert (row["accepted"], row["quarantined"]) == (accepted, len(rows) - accepted), row
+        out.append(ref.Block(rows, row["kind"], row["origin"] == "live"))
+    return out
+
+
+# ---- one step over the real tables, without a JVM -------------------------------------------
+
+
+class _Frame:
+    """What ``foreachBatch`` hands to the sink, as far as the sink uses it."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  Spark's name
+        return self._rows
+
+
+class LocalQuery:
+    """One run of a step's query; make a new one after a death.
+
+    Args:
+        blocks: most blocks a micro-batch takes.
+        dies: called before each thing that lasts is written to the checkpoint.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        pipeline: Pipeline,
+        step: StepSpec,
+        clock: Any,
+        *,
+        blocks: int = 1_000,
+        dies: Callable[[], None] = lambda: None,
+    ) -> None:
+        spec = tables.events(pipeline.types)
+        self.generation = Registry(tables, clock, Table(spec)).start(step)
+        every = generations(tables, step)
+        epoch = next(g for g in every if g.number == self.generation.epoch)
+        changes = tuple(slack_changes(tables, step.name))
+        past = past_marks(tables, Table(spec), epoch, self.generation, changes)
+        self.step, self.dies = step, dies
+        self.reader = LogReader(
+            SourceSpec(step, tables, spec, self.generation, epoch, changes, past, (0, 1), 2, blocks)
+        )
+        self.folder = local(tables.checkpoint(step, self.generation.number))
+        self.sink = StepSink(tables, step, self.generation.number, clock, lambda _: None)
+        for name in ("offsets", "commits", "state"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+
+    def work(self) -> bool:
+        """One micro-batch, a replayed one first; whether there was one."""
+        number = max(self._numbers("commits"), default=-1) + 1
+        logged = self._numbers("offsets")
+        start = self._offset(number - 1) if number - 1 in logged else self.reader.initialOffset()
+        if number in logged:
+            end = self._offset(number)
+        else:
+            end = self._json(self.reader.latestOffset(start, None))
+            if end == self._json(start):
+                return False
+            self.dies()
+            (self.folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps(end)}")
+        states = self._state(number - 1)
+        incoming = [Wire(self.step).incoming.empty_table()]
+        for part in self.reader.partitions(start, end):
+            batches = list(pickle.loads(pickle.dumps(self.reader)).read(part))
+            if batches:
+                incoming.append(pa.Table.from_batches(batches))
+        rows = reduce(self.step, states, pa.concat_tables(incoming))
+        self.dies()
+        (self.folder / "state" / str(number)).write_bytes(pickle.dumps(states))
+        self.sink(_Frame(rows), number)
+        self.dies()
+        (self.folder / "commits" / str(number)).write_text("v1\n{}")
+        return True
+
+    def run(self) -> "LocalQuery":
+        """All that is there."""
+        while self.work():
+            pass
+        return self
+
+    def _numbers(self, name: str) -> set[int]:
+        return {int(p.name) for p in (self.folder / name).iterdir()}
+
+    def _offset(self, number: int) -> dict[str, Any]:
+        return json.loads((self.folder / "offsets" / str(number)).read_text().splitlines()[2])
+
+    @staticmethod
+    def _json(offset: dict[str, Any]) -> dict[str, Any]:
+        return json.loads(json.dumps(offset))
+
+    def _state(self, number: int) -> dict[int, Any]:
+        path = self.folder / "state" / str(number)
+        return pickle.loads(path.read_bytes()) if number >= 0 else {}
+
+
+class LocalCorrector(Corrector):
+    """The correction runner with its two Spark jobs done in this process."""
+
+    def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec, clock: Any) -> None:
+        super().__init__(None, tables, pipeline, step, clock)
+
+    def _chunks(self, plan: CorrectionPlan, wanted: pa.Table | None) -> list[tuple[int, int]]:
+        if wanted is not None:
+            return super()._chunks(plan, wanted)
+        size, events = self.step.window.size, self._events(plan)
+        if not events.num_rows:
+            return []
+        times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+        low, high = int(times.min()) - size, min(int(times.max()), plan.watermark - size) + 1
+        low = low if plan.since is None else max(low, plan.since)
+        high = high if plan.until is None else min(high, plan.until)
+        middle = (low + high) // 2
+        return [(a, b) for a, b in ((low, middle), (middle, high)) if b > a]
+
+    def _recompute(
+        self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
+    ) -> pa.Table:
+        starts = None
+        if wanted is not None:
+            starts = np.unique(np.asarray(pc.cast(wanted["window_start"], pa.int64())))
+        events = self._events(plan)
+        mapped = list(_mapping(self.step, self.events.schema, 2)(iter(events.to_batches())))
+        found = [self.wire.layout.schema("window_start").empty_table()]
+        if mapped:
+            panes = pa.Table.from_batches(mapped)
+            reduced = _reducing(self.step, low, high, plan.watermark, starts)
+            for shard in sorted(set(panes["shard"].to_pylist())):
+                found.append(reduced(panes.filter(pc.equal(panes["shard"], shard))))
+        table = pa.concat_tables(found)
+        return table if wanted is None else self._semi_join(table, wanted)
+
+    def _events(self, plan: CorrectionPlan) -> pa.Table:
+        names = ["arrival_seq", "event_time", "block", *self.step.columns]
+        upto = pc.field("arrival_seq") <= plan.through_seq
+        return read_table(Table(self.events), names, upto)
+
+
+# ---- death ----------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The process died; nothing may catch it on the way out."""
+
+
+@dataclass
+class Death:
+    """Kills before or after a commit, by chance; ``share`` 0 spares."""
+
+    draw: random.Random
+    share: float = 0.0
+    kills: int = 0
+
+    def __call__(self) -> None:
+        if self.draw.random() < self.share:
+            self.kills += 1
+            raise Killed
+
+
+@contextmanager
+def deadly_commits(death: Callable[[], None]) -> Iterator[None]:
+    """Every commit to a table may be the last thing a process does, or the first it does not."""
+    swap = Table.swap
+
+    def wrapped(self: Table, rows: pa.Table, application: str, number: int) -> None:
+        death()
+        swap(self, rows, application, number)
+        death()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "swap", wrapped)
+        yield
+
+
+def lose_memory(folder: Path, how: str) -> None:
+    """Lose Spark's offset log, its commits and state, or all of a checkpoint."""
+    names = {"offsets": ["offsets"], "commits": ["commits", "state"], "all": [""]}[how]
+    for name in names:
+        shutil.rmtree(folder / name, ignore_errors=True)

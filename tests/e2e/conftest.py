@@ -1,0 +1,60 @@
+"""One running embedded mode for all of these tests, and one pipeline of made-up rides in it."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.config.settings import Settings
+from tests.e2e.rides import RideFiles
+from tests.e2e.running import Embedded, Rest, free_port
+
+HERE = Path(__file__).parent
+ORDER = ("test_loop", "test_browser", "test_outages", "test_embedded")
+"""What breaks processes comes last, what ends them all at the very end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        ours = item.path.parent == HERE and item.path.stem in ORDER
+        return ORDER.index(item.path.stem) if ours else -1
+
+    items.sort(key=place)
+
+
+@pytest.fixture(scope="session")
+def embedded(request: pytest.FixtureRequest) -> Iterator[Embedded]:
+    # Not below pytest's own folder: as root, PostgreSQL runs as another user, and every start of
+    # any pytest shuts that folder to others.
+    folder = Path(tempfile.mkdtemp(prefix="penstock-e2e-"))
+    pipelines = folder / "pipelines"
+    pipelines.mkdir()
+    shutil.copy(HERE / "rides.yaml", pipelines)
+    shutil.copy(Settings().root / "include" / "pipelines" / "flights.yaml", pipelines)
+    embedded = Embedded(Settings(home=folder / "home", port=free_port(), pipelines=pipelines))
+    failed_before = request.session.testsfailed
+    done = embedded.call("up")
+    try:
+        assert done.returncode == 0, done.stderr
+        yield embedded
+    finally:
+        embedded.call("down")
+        if request.session.testsfailed == failed_before:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            print(f"\nkept, with all logs: {folder}")
+
+
+@pytest.fixture(scope="session")
+def rides(embedded: Embedded) -> RideFiles:
+    """Source folders with the history in them, and no live file yet."""
+    files = RideFiles(embedded.settings.home)
+    files.write_history()
+    return files
+
+
+@pytest.fixture(scope="session")
+def airflow(embedded: Embedded) -> Rest:
+    return embedded.rest()

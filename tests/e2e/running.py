@@ -1,0 +1,147 @@
+"""A running embedded mode, and Airflow's REST as far as the tests need it."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from penstock.config.catalog import Catalog
+from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
+from penstock.lake import view
+from penstock.lake.tables import Tables
+from penstock.runtime import probe
+from penstock.runtime.airflow_environment import project_environment
+from penstock.runtime.demo.airflow import UNFINISHED, Airflow, DagRun
+from penstock.runtime.embedded import passwords
+from penstock.runtime.instance import Instance, InstanceState
+from penstock.runtime.processes import ProcessIdentity
+from penstock.runtime.streams import control
+from penstock.runtime.streams.paths import StreamPaths
+
+PATIENCE_SECONDS = 300.0
+"""Only a failure takes so long."""
+PIPELINE = "rides"
+T = TypeVar("T")
+
+
+def eventually(ask: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
+    """The first answer that is true, or the last one before the deadline."""
+    until = time.monotonic() + seconds
+    while not (answer := ask()) and time.monotonic() < until:
+        time.sleep(0.2)
+    return answer
+
+
+def free_port() -> int:
+    with socket.socket() as probe_socket:
+        probe_socket.bind(("127.0.0.1", 0))
+        return int(probe_socket.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The command, in a home and on a port of its own."""
+
+    settings: Settings
+
+    def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "penstock", *arguments],
+            env=project_environment(self.settings) | {"COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+
+    @property
+    def instance(self) -> Instance:
+        return Instance(self.settings.home)
+
+    @property
+    def state(self) -> InstanceState:
+        state = self.instance.read()
+        assert state is not None
+        return state
+
+    def processes(self) -> dict[str, ProcessIdentity]:
+        return {p.name: p.identity for p in self.state.processes if p.identity is not None}
+
+    def is_healthy(self, since: datetime) -> bool:
+        answer = probe.health(self.state.url, since)
+        return bool(answer) and all(answer.values())
+
+    @property
+    def password(self) -> dict[str, str]:
+        return passwords(self.settings)
+
+    def rest(self, user: str = "admin") -> "Rest":
+        return Rest(
+            self.state.url, (user, self.password[user]), self.settings.logs / "airflow"
+        )
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return Catalog.read(self.settings.pipelines).pipeline(PIPELINE)
+
+    @property
+    def tables(self) -> Tables:
+        return Tables(self.settings.lake_uri, PIPELINE)
+
+    def positions(self) -> list[tuple[int, int]]:
+        """For each step: records it is sealed up to, and its watermark, us."""
+        found = [view.position(self.tables, step) for step in self.pipeline.specs]
+        return [(0, 0) if at is None else (at.sealed.seq + 1, at.sealed.state.watermark)
+                for at in found]  # fmt: skip
+
+    def sealed(self) -> int:
+        """Records that every step is sealed up to."""
+        return min(records for records, _ in self.positions())
+
+    @property
+    def stream(self) -> control.StreamStatus:
+        return control.status(StreamPaths(self.settings.streams, PIPELINE))
+
+
+class Rest(Airflow):
+    """What a person does in the user interface."""
+
+    def finish(self, run: DagRun) -> DagRun:
+        """Wait for the end of a run; with the end of its log if it failed."""
+        run = eventually(lambda: self._ended(run)) or self.look(run)
+        if run.state == "failed":
+            raise self.failure(run, None)
+        return run
+
+    def _ended(self, run: DagRun) -> DagRun | None:
+        now = self.look(run)
+        return None if now.state in UNFINISHED else now
+
+    def runs(self, dag: str, run_type: str) -> list[DagRun]:
+        """Runs of a DAG of one kind, the newest first."""
+        found = self._get(f"/api/v2/dags/{dag}/dagRuns", order_by="-run_after", limit=100)
+        return [
+            self.look(DagRun(dag, run["dag_run_id"], run["state"], {}, ""))
+            for run in found["dag_runs"]
+            if run["run_type"] == run_type
+        ]
+
+    def pause(self, dag: str, *, paused: bool = True) -> None:
+        self._call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": paused})
+
+    def mark_failed(self, run: DagRun, task: str) -> None:
+        path = f"/api/v2/dags/{run.dag}/dagRuns/{run.name}/taskInstances/{task}"
+        self._call("PATCH", path, {"new_state": "failed"})
+
+    def import_errors(self) -> str:
+        """All of them, as the user interface shows them."""
+        errors = self._get("/api/v2/importErrors")["import_errors"]
+        return "\n".join(f"{error['filename']}: {error['stack_trace']}" for error in errors)
+
+    def dags(self) -> dict[str, dict[str, Any]]:
+        return {dag["dag_id"]: dag for dag in self._get("/api/v2/dags", limit=100)["dags"]}

@@ -1,0 +1,289 @@
+"""Small lakes for the tests: real Delta tables in a temporary folder, one pipeline, no JVM."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.step import StepSpec
+from penstock.core.window import FOREVER
+from penstock.lake.correction import CorrectionPlan, Planner, plans, touched
+from penstock.lake.generation import sealed_rows
+from penstock.lake.ingest.door import HISTORY, LIVE, Door, run_through
+from penstock.lake.log import slack_changes
+from penstock.lake.tables import Tables
+from penstock.lake.view import BACKFILL, Position, answers_in_force, late_at, position, timely_answers
+from penstock.spark.correct import start_epochs
+from penstock.spark.layout import Layout
+from tests import reference as ref
+from tests.doubles import (
+    Death,
+    Killed,
+    LocalCorrector,
+    LocalQuery,
+    RisingClock,
+    assert_same,
+    blocks_of,
+    late_by_pair,
+    lose_memory,
+    rows_by_pair,
+)
+from tests.steps import make_pipeline
+from tests.streams import BEGIN, disordered, write_jsonl
+
+
+@dataclass
+class Lake:
+    """A pipeline with its tables, and one step of it."""
+
+    home: Path
+    pipeline: Pipeline
+    oracle: ref.Step
+    config: dict[str, Any]
+    name: str = "s"
+    clock: RisingClock = field(default_factory=RisingClock)
+
+    @property
+    def tables(self) -> Tables:
+        return Tables(str(self.home / "lake"), self.pipeline.name)
+
+    @property
+    def step(self) -> StepSpec:
+        return self.pipeline.spec(self.name)
+
+    def door(self) -> Door:
+        return Door(self.tables, self.pipeline, self.home, self.clock)
+
+    def ingest(self, origin: str = LIVE) -> int:
+        return run_through(self.door(), origin, None, None)
+
+    def query(self, **options: Any) -> LocalQuery:
+        return LocalQuery(self.tables, self.pipeline, self.step, self.clock, **options)
+
+    def planner(self, run_id: str = "r") -> Planner:
+        return Planner(self.tables, self.step, self.clock, run_id)
+
+    def corrector(self) -> LocalCorrector:
+        return LocalCorrector(self.tables, self.pipeline, self.step, self.clock)
+
+    def edit(self, **changes: Any) -> None:
+        """Edit the step in the pipeline file."""
+        steps = self.config["steps"]
+        steps = steps | {self.name: steps[self.name] | changes}
+        self.config = self.config | {"steps": steps}
+        self.pipeline = make_pipeline(self.home, **self.config)
+
+    def correct(self, *span: Any, recheck: bool = False) -> int:
+        """Plan and correct; returns the answers appended."""
+        planner = self.planner()
+        due = planner.due(*span, recheck=recheck)
+        return sum(self.corrector().run(planner, plan).answers for plan in due)
+
+    def in_force(self) -> dict[ref.Pair, dict[str, Any]]:
+        """The answers in force, without what tells how they came about."""
+        rows = rows_by_pair(self.step, answers_in_force(self.tables, self.step), "through_seq")
+        names = [*(m.name for m in self.step.measures), "n_records"]
+        return {pair: {name: row[name] for name in names} for pair, row in rows.items()}
+
+    def epoch_oracle(self) -> ref.Step:
+        """The oracle's step with the slack that was decided, block by block."""
+        found = slack_changes(self.tables, self.step.name)
+        slack = tuple(ref.Slack(c.spec.policy.value, c.spec.span, c.block) for c in found)
+        return ref.Step(
+            self.oracle.keys, self.oracle.window, self.oracle.measures, slack, self.oracle.where
+        )
+
+    def check(self) -> None:
+        """Every law at the newest sealed position."""
+        blocks, at = blocks_of(self.tables, self.pipeline), position(self.tables, self.step)
+        if at is not None:
+            self.check_at(at, blocks)
+
+    def check_at(self, at: Position, blocks: list[ref.Block]) -> None:
+        """Timely answers and late rows are the log's; what is not pending is exact."""
+        step, tables = self.step, self.tables
+        expected = ref.run(self.epoch_oracle(), blocks[: at.sealed.block], at.epoch.block)
+        assert at.sealed.state.watermark == expected.watermarks[-1]
+        timely = rows_by_pair(step, timely_answers(tables, step), "through_seq")
+        assert_same(expected.timely, timely)
+        late = late_by_pair(step, late_at(tables, step, at, Layout(step).fields))
+        assert_same(expected.late, late)
+        assert at.sealed.open_pairs == expected.open_pairs
+        settled = expected.corrected.keys() - self.pending(at)
+        planned, done = plans(tables, step)
+        history = [p.number for p in planned if p.reason == BACKFILL]
+        if not set(history) <= done or (expected.preloaded and not history):
+            settled -= expected.preloaded.keys()
+        in_force = rows_by_pair(step, answers_in_force(tables, step), "through_seq")
+        some = {pair: expected.corrected[pair] for pair in settled}
+        assert_same(some, {p: in_force[p] for p in settled if p in in_force}, position=False)
+
+    def pending(self, at: Position) -> set[ref.Pair]:
+        """Windows with a late row that no finished correction has seen."""
+        planned, done = plans(self.tables, self.step)
+        seen = {}
+        for plan in planned:
+            if plan.number in done and plan.reason != BACKFILL:
+                for pair in self._touched(plan, at):
+                    seen[pair] = max(seen.get(pair, -1), plan.through_seq)
+        late = late_by_pair(
+            self.step, late_at(self.tables, self.step, at, Layout(self.step).fields)
+        )
+        return {pair for pair, row in late.items() if row["seq"] > seen.get(pair, -1)}
+
+    def _touched(self, plan: CorrectionPlan, at: Position) -> list[ref.Pair]:
+        rows = touched(self.tables, self.step, plan, at)
+        starts = pc.cast(rows["window_start"], "int64").to_pylist()
+        keys = [rows[k].to_pylist() for k in self.step.key_names]
+        return list(zip(starts, zip(*keys, strict=True) if keys else [()] * len(starts),
+                        strict=True))  # fmt: skip
+
+
+def make_lake(home: Path, case: tuple[Any, ref.Step], **overrides: Any) -> Lake:
+    """An empty lake of one step over JSON lines."""
+    source = {"files": str(home / "live"), "format": "jsonl"}
+    overrides = {"source": source} | overrides
+    config = overrides | {"steps": {"s": case[0]}}
+    return Lake(home, make_pipeline(home, **config), case[1], config)
+
+
+def some_rows(count: int, seed: int) -> list[Any]:
+    """Records seconds apart, minutes late, some of them refused."""
+    draw = random.Random(seed)
+    rows: list[Any] = list(
+        disordered(count, seed=seed, apart=6.0, late_share=0.25, late_by=400.0)
+    )
+    for i in range(count):
+        if draw.random() < 0.06:
+            rows[i] = draw.choice(["not json", "[1]", '{"site": "a"}',
+                                   json_of(rows[i], site=None), json_of(rows[i], bags="x")])  # fmt: skip
+        elif rows[i]["code"] is None:
+            rows[i]["code"] = 0
+    return rows
+
+
+def json_of(row: Any, **changed: Any) -> str:
+    """One line."""
+    import json
+
+    return json.dumps({**row, **changed}, default=str)
+
+
+class World:
+    """Processes over one lake that take one commit at a time and may die before or after each."""
+
+    def __init__(self, home: Path, case: tuple[Any, ref.Step], seed: int) -> None:
+        self.draw = random.Random(seed)
+        mode = self.draw.choice(["live", "bounded"])
+        source = {"files": str(home / "live"), "format": "jsonl", "mode": mode,
+                  "idle_after": "PT0.000001S"}  # fmt: skip
+        history = {"files": str(home / "history"), "format": "jsonl"}
+        self.lake = make_lake(home, case, source=source, history=history)
+        self.death = Death(random.Random(seed + 1))
+        rows = some_rows(self.draw.randint(40, 120), seed)
+        old = self.draw.choice([0, 0, 10, 30])
+        self.waiting = list(self._files(home / "live", rows[old:]))
+        for path, part in self._files(home / "history", rows[:old]):
+            write_jsonl(path, part)
+        self.mode, self.counts = mode, {"kills": 0, "losses": 0, "slack": 0}
+        self._door: Door | None = None
+        self._query: LocalQuery | None = None
+        if old and self.draw.random() < 0.7:
+            self.lake.ingest(HISTORY)
+            start_epochs(self.lake.tables, self.lake.pipeline, self.lake.clock)
+        self.lake.query()  # registers the generation before the first live record
+
+    def _files(self, folder: Path, rows: list[Any]) -> Iterator[tuple[Path, list[Any]]]:
+        number = 0
+        while rows:
+            size = self.draw.randint(1, 14)
+            yield folder / f"{number:04d}.jsonl", rows[:size]
+            rows, number = rows[size:], number + 1
+
+    def step(self) -> None:
+        """One process does one thing, or dies of it."""
+        what = self.draw.choice(
+            [self.arrive, self.take, self.take, self.preload, self.answer, self.answer,
+             self.correct, self.change_slack]
+        )  # fmt: skip
+        try:
+            what()
+        except Killed:
+            self.counts["kills"] += 1
+            self._door = self._query = None
+            if self.draw.random() < 0.3:
+                self.forget()
+
+    def arrive(self) -> None:
+        """The next file is there."""
+        if self.waiting:
+            write_jsonl(*self.waiting.pop(0))
+
+    def take(self) -> None:
+        """The ingest does its next thing; a bounded source is complete when ingest starts."""
+        if self.mode == "bounded":
+            while self.waiting:
+                self.arrive()
+        self._door = self._door or self.lake.door()
+        self._door.work()
+
+    def preload(self) -> None:
+        """Another process brings history through the same door."""
+        self.lake.door().work(HISTORY)
+
+    def answer(self) -> None:
+        """The query takes a micro-batch of any size."""
+        blocks = self.draw.choice([1, 2, 1_000])
+        self._query = self._query or self.lake.query(blocks=blocks, dies=self.death)
+        self._query.work()
+        if self.draw.random() < 0.2:
+            self._query = None
+
+    def correct(self) -> None:
+        """A correction, of everything or of a range, perhaps checking more than was touched."""
+        span: list[Any] = []
+        if self.draw.random() < 0.3:
+            low = BEGIN + timedelta(seconds=self.draw.randint(-100, 600))
+            span = [low, low + timedelta(seconds=self.draw.randint(1, 400))]
+        self.lake.correct(*span, recheck=self.draw.random() < 0.3)
+
+    def change_slack(self) -> None:
+        """Somebody edits the slack of the live pipeline; the host starts again with it."""
+        blocks = blocks_of(self.lake.tables, self.lake.pipeline)
+        rows = sealed_rows(self.lake.tables, self.lake.step, 0)
+        if self.draw.random() > 0.1 or not rows or len(blocks) <= rows[0].block:
+            return
+        spec = self.draw.choice([{"fixed": "PT1M"}, {"fixed": "PT0S"},
+                                 {"max_delay": {"bound": "PT90S"}}])  # fmt: skip
+        self.lake.edit(slack=spec)
+        self._query = None
+        self.counts["slack"] += 1
+
+    def forget(self) -> None:
+        """Spark's checkpoint is lost, in part or as a whole."""
+        self.counts["losses"] += 1
+        from penstock.lake.generation import generations
+
+        newest = generations(self.lake.tables, self.lake.step)[-1].number
+        folder = Path(self.lake.tables.checkpoint(self.lake.step, newest))
+        lose_memory(folder, self.draw.choice(["offsets", "commits", "all"]))
+
+    def finish(self) -> None:
+        """Everything waiting is taken, answered and corrected."""
+        self._door = self._query = None
+        while self.waiting:
+            self.arrive()
+        self.lake.ingest(HISTORY)
+        self.lake.ingest()
+        self.lake.query().run()
+        self.lake.correct()
+
+    def ended(self) -> bool:
+        """Whether the watermark is beyond all."""
+        at = position(self.lake.tables, self.lake.step)
+        return at is not None and at.sealed.state.watermark == FOREVER

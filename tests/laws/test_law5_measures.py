@@ -1,0 +1,156 @@
+"""Law 5: measures merge associatively and commutatively, doubles within the stated bound.
+
+Three forms must agree: ``core.measure.Partial``, the vectorised kernel, exact fractions.
+"""
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.errors import TerminalError
+from penstock.core.measure import Function, Partial
+from penstock.spark.kernel import exact_sum, exact_sum_longs, group, split_longs
+from penstock.spark.layout import Layout
+from tests.steps import make_pipeline
+
+pytestmark = pytest.mark.law
+
+BOUND = Fraction(1, 10**15)
+doubles = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e290, max_value=1e290)
+longs = st.integers(-(2**63), 2**63 - 1)
+
+
+def near(found: float, values: list[float]) -> bool:
+    """Within 1e-15 x sum|x|, or within the least double there is."""
+    true, size = sum(map(Fraction, values)), sum(abs(Fraction(v)) for v in values)
+    return abs(Fraction(found) - true) <= BOUND * size + Fraction(5e-324)
+
+
+def folded(values: list) -> Partial:
+    total = Partial()
+    for value in values:
+        total = total.update(value)
+    return total
+
+
+@given(values=st.lists(st.none() | doubles), cut=st.integers(0, 30), other=st.integers(0, 30))
+def test_partials_of_doubles_merge_in_any_way(values, cut, other) -> None:
+    a, b = sorted((cut, other))
+    x, y, z = folded(values[:a]), folded(values[a:b]), folded(values[b:])
+    seen = [v for v in values if v is not None]
+    for total in (x.merge(y).merge(z), x.merge(y.merge(z)), z.merge(y).merge(x)):
+        assert total.finish(Function.COUNT) == len(seen)
+        assert total.finish(Function.MIN) == min(seen, default=None)
+        assert total.finish(Function.MAX) == max(seen, default=None)
+        if seen:
+            assert near(total.finish(Function.SUM), seen)
+        else:
+            assert total.finish(Function.SUM) is None
+
+
+@given(values=st.lists(st.none() | longs), cut=st.integers(0, 30))
+def test_partials_of_integers_are_exact(values, cut) -> None:
+    total = folded(values[:cut]).merge(folded(values[cut:]))
+    seen = [v for v in values if v is not None]
+    assert total.finish(Function.SUM) == (sum(seen) if seen else None)
+
+
+@given(rows=st.lists(st.tuples(st.integers(0, 3), doubles), min_size=1))
+def test_grouped_sums_of_doubles_are_within_the_bound(rows) -> None:
+    ids = np.array([g for g, _ in rows])
+    values = np.array([v for _, v in rows])
+    high, low = exact_sum(ids, 4, [values, np.zeros(len(values))])
+    for g in range(4):
+        assert near(high[g] + low[g], [v for i, v in rows if i == g])
+
+
+@given(rows=st.lists(st.tuples(st.integers(0, 3), longs), min_size=1))
+def test_grouped_sums_of_integers_are_exact(rows) -> None:
+    ids = np.array([g for g, _ in rows])
+    high, low = split_longs(np.array([v for _, v in rows], np.int64))
+    sums = exact_sum_longs(ids, 4, high, low)
+    for g in range(4):
+        exact = sum(v for i, v in rows if i == g)
+        assert int(sums[0][g]) * 2**32 + int(sums[1][g]) == exact
+
+
+STEP = make_pipeline(
+    Path("/nowhere"),
+    {"s": {
+        "keys": ["site"], "window": {"size": "PT1S"}, "slack": {"fixed": "PT0S"},
+        "measures": {"n": "count(*)", "known": "count(delay)", "total": "sum(delay)",
+                     "mean": "avg(delay)", "low": "min(delay)", "high": "max(delay)",
+                     "whole": "sum(bags)", "mean_whole": "avg(bags)", "least": "min(bags)",
+                     "most": "max(bags)"},
+    }},
+).spec("s")  # fmt: skip
+
+
+def table_of(rows: list) -> pa.Table:
+    schema = pa.schema({"site": pa.string(), "delay": pa.float64(), "bags": pa.int64(),
+                        "arrival_seq": pa.int64()}.items())  # fmt: skip
+    content = [{"site": s, "delay": d, "bags": b, "arrival_seq": i}
+               for i, (s, d, b) in enumerate(rows)]  # fmt: skip
+    return pa.Table.from_pylist(content, schema=schema)
+
+
+records = st.lists(
+    st.tuples(st.sampled_from("abc"), st.none() | doubles,
+              st.none() | st.integers(-(2**55), 2**55)), min_size=1, max_size=25)  # fmt: skip
+
+
+@given(rows=records, cut=st.integers(0, 25))
+def test_the_layout_says_what_partial_says_for_any_cut(rows, cut) -> None:
+    layout, table = Layout(STEP), table_of(rows)
+    window = np.zeros(table.num_rows, np.int64)
+    parts = [
+        layout.of_records(t, {"window_start": w})
+        for t, w in ((table.slice(0, cut), window[:cut]), (table.slice(cut), window[cut:]))
+    ]
+    merged = layout.merge(pa.concat_tables(parts[::-1]), "window_start")
+    finished = layout.finish(merged)
+    for i, row in enumerate(merged.to_pylist()):
+        mine = [r for r in rows if r[0] == row["site"]]
+        got = {name: pa.array(column)[i].as_py() for name, column in finished.items()}
+        delays, bags = folded([d for _, d, _ in mine]), folded([b for *_, b in mine])
+        assert (got["n"], got["known"]) == (len(mine), delays.n)
+        assert (got["low"], got["high"]) == (delays.least, delays.greatest)
+        assert got["whole"] == bags.finish(Function.SUM)
+        assert (got["least"], got["most"]) == (bags.least, bags.greatest)
+        seen = [d for _, d, _ in mine if d is not None]
+        if seen:
+            assert near(got["total"], seen)
+            assert near(got["mean"] * len(seen), seen) or got["mean"] == pytest.approx(
+                got["total"] / len(seen), rel=1e-15
+            )
+        else:
+            assert got["total"] is got["mean"] is None
+        if bags.n:
+            exact = Fraction(bags.finish(Function.SUM)) / bags.n
+            assert got["mean_whole"] == pytest.approx(float(exact), rel=1e-15)
+
+
+def test_a_sum_of_integers_beyond_64_bits_is_an_error_with_a_remedy() -> None:
+    layout = Layout(STEP)
+    table = table_of([("a", None, 2**62), ("a", None, 2**62)])
+    merged = layout.of_records(table, {"window_start": np.zeros(2, np.int64)})
+    with pytest.raises(TerminalError, match=r"s\.whole: .*exceeds 64 bits\. Declare"):
+        layout.finish(merged)
+
+
+@given(
+    columns=st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(-3, 3), longs),
+                     min_size=1, max_size=30)
+)  # fmt: skip
+def test_groups_are_the_distinct_combinations_null_included(columns) -> None:
+    texts = pa.chunked_array([pa.array([c[0] for c in columns], pa.string())])
+    small, wide = (np.array([c[i] for c in columns], np.int64) for i in (1, 2))
+    ids, first = group([texts, small, wide], len(columns))
+    assert len(first) == len(set(columns))
+    for i, row in enumerate(columns):
+        assert columns[first[ids[i]]] == row

@@ -1,0 +1,60 @@
+"""The protocol under fire: random schedules of single commits, kills before and after each.
+
+The real door, registry, source, reducer, sink, planner and corrector work on real Delta tables;
+only Spark is a double (``LocalQuery`` keeps a checkpoint in Spark's form). Every law is checked
+at sealed positions during the schedule, and at the end every answer must be exact.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.lake.ingest import door as door_module
+from penstock.spark import correct as correct_module
+from tests import reference as ref
+from tests.doubles import assert_same, blocks_of, deadly_commits
+from tests.lakes import World
+from tests.steps import CASES
+
+pytestmark = pytest.mark.law
+
+NAMES = sorted(CASES)
+
+
+def survives(home: Path, seed: int, steps: int = 45) -> World:
+    world = World(home, CASES[NAMES[seed % len(NAMES)]], seed)
+    world.death.share = world.draw.choice([0.0, 0.03, 0.1])
+    with deadly_commits(world.death):
+        for i in range(steps):
+            world.step()
+            if i % 9 == 8:
+                spared, world.death.share = world.death.share, 0.0
+                world.lake.check()
+                world.death.share = spared
+        world.death.share = 0.0
+    world.finish()
+    world.lake.check()
+    lake = world.lake
+    if world.mode == "bounded":
+        assert world.ended()
+        blocks = blocks_of(lake.tables, lake.pipeline)
+        flat = ref.run(lake.oracle, [*blocks, ref.Block(kind=ref.END)])
+        assert_same(flat.corrected, lake.in_force(), position=False)
+    return world
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 5)
+    monkeypatch.setattr(correct_module, "PAIRS_A_CHUNK", 16)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_schedule_keeps_the_laws(tmp_path: Path, seed: int) -> None:
+    survives(tmp_path, seed)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("seed", range(100, 180))
+def test_many_schedules_keep_the_laws(tmp_path: Path, seed: int) -> None:
+    survives(tmp_path, seed, steps=90)

@@ -1,0 +1,139 @@
+"""One Spark for all tests of this folder, and one log that several runs answer anew."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from penstock.config.settings import Settings
+from penstock.lake.generation import Registry
+from penstock.lake.commit import Table
+from penstock.spark.session import configuration, open_session
+from penstock.spark.stream_host import StreamHost
+from tests import reference as ref
+from tests.doubles import RecordingPulse, RisingClock, blocks_of
+from tests.lakes import Lake
+from tests.steps import SINCE, SINCE_REF, HOURLY, HOURLY_REF, make_pipeline
+from tests.streams import disordered, write_files
+
+RECORDS, EACH_FILE = 20_000, 900
+STEPS = {"hourly": (HOURLY, HOURLY_REF), "since": (SINCE, SINCE_REF)}
+
+
+def python_path() -> str:
+    """What every Python process of a test needs to find."""
+    root = Settings().root
+    return os.pathsep.join(str(path) for path in (root / "include", root / "plugins", root))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    os.environ["PYTHONPATH"] = python_path()  # Spark's workers import penstock and tests, too
+    options = configuration(Settings().jars, master="local[2]", memory="1g", partitions=2)
+    with open_session("penstock-tests", options) as session:
+        yield session
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A home folder with one pipeline of several steps."""
+
+    home: Path
+    config: dict[str, Any]
+
+    def lake(self, step: str) -> Lake:
+        """The scene as seen by one step."""
+        pipeline = make_pipeline(self.home, **self.config)
+        return Lake(self.home, pipeline, STEPS[step][1], self.config, step)
+
+    @property
+    def lakes(self) -> dict[str, Lake]:
+        return {name: self.lake(name) for name in self.config["steps"]}
+
+    def begin(self) -> None:
+        """Register every step on the log as it is now, so that what follows is no history."""
+        for lake in self.lakes.values():
+            events = Table(lake.tables.events(lake.pipeline.types))
+            Registry(lake.tables, lake.clock, events).start(lake.step)
+
+    def copy(self, home: Path) -> "Scene":
+        """The same tables in another place; the source files stay where they are."""
+        shutil.copytree(self.home / "lake", home / "lake")
+        return replace(self, home=home)
+
+    def write_yaml(self) -> Path:
+        """The pipeline file, for a process of its own."""
+        pipelines = self.home / "pipelines"
+        pipelines.mkdir(parents=True, exist_ok=True)
+        base = make_pipeline(self.home, **self.config).model_dump(
+            mode="json", by_alias=True, exclude={"name", "steps", "history"}
+        )
+        base["source"].pop("delta")
+        content = base | self.config
+        (pipelines / "p.yaml").write_text(yaml.safe_dump(content, allow_unicode=True))
+        return pipelines
+
+    def answer(
+        self,
+        spark: SparkSession,
+        blocks: int,
+        stop_when: Callable[[RecordingPulse], bool] = lambda _: False,
+    ) -> RecordingPulse:
+        """Run the stream host until the bounded source is answered, or until it is to stop."""
+        pulse = RecordingPulse(stop_when)
+        lake = next(iter(self.lakes.values()))
+        host = StreamHost(spark, lake.tables, lake.pipeline, self.home, RisingClock(), pulse)
+        host.run(blocks)
+        return pulse
+
+
+def make_scene(home: Path, **overrides: Any) -> Scene:
+    source = {"files": str(home / "live"), "format": "parquet", "mode": "bounded"}
+    steps = {name: step for name, (step, _) in STEPS.items()}
+    return Scene(home, {"source": source, "steps": steps} | overrides)
+
+
+def flow(count: int = RECORDS, seed: int = 7) -> list[dict[str, Any]]:
+    """Several hundred records are too late, some are refused."""
+    rows = disordered(count, seed=seed)
+    for row in rows[50::400]:
+        row["site"] = None
+    return rows
+
+
+@pytest.fixture(scope="session")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """A log that is taken in to its end, with both steps registered before its first record."""
+    scene = make_scene(tmp_path_factory.mktemp("log"))
+    write_files(scene.home / "live", flow(), EACH_FILE)
+    scene.begin()
+    assert scene.lake("hourly").ingest() == RECORDS
+    return scene
+
+
+@pytest.fixture(scope="session")
+def truth(log: Scene) -> dict[str, ref.Answers]:
+    """What the oracle says of that log."""
+    blocks = blocks_of(log.lake("hourly").tables, log.lake("hourly").pipeline)
+    assert len(blocks) > 15
+    found = {name: ref.run(lake.oracle, blocks) for name, lake in log.lakes.items()}
+    assert all(sum(a.n_records for a in t.late.values()) > 200 for t in found.values())
+    return found
+
+
+@pytest.fixture(scope="session")
+def answered(
+    spark: SparkSession, log: Scene, tmp_path_factory: pytest.TempPathFactory
+) -> Scene:
+    """The log, answered in as few micro-batches as possible; nothing corrected. Copy it."""
+    scene = log.copy(tmp_path_factory.mktemp("answered"))
+    scene.answer(spark, blocks=1_000)
+    return scene
+
+

@@ -1,0 +1,118 @@
+"""Law 0 on real Spark: one log, cut and interrupted in many ways, has one set of answers."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.config.settings import Settings
+from penstock.lake.generation import generations, sealed_rows, spark_progress
+from penstock.lake.view import late_at, position, timely_answers
+from penstock.spark.layout import Layout
+from tests import reference as ref
+from tests.doubles import assert_same, late_by_pair, rows_by_pair
+from tests.lakes import Lake
+from tests.spark.conftest import Scene, python_path
+
+pytestmark = pytest.mark.spark
+DEADLINE = 120.0
+
+
+def eventually(true: Callable[[], bool], seconds: float = DEADLINE) -> None:
+    """Poll until it is true."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def assert_answers_of_the_log(scene: Scene, truth: dict[str, ref.Answers]) -> None:
+    for name, lake in scene.lakes.items():
+        at = position(lake.tables, lake.step)
+        assert at is not None
+        timely = rows_by_pair(lake.step, timely_answers(lake.tables, lake.step), "through_seq")
+        assert_same(truth[name].timely, timely)
+        rows = late_at(lake.tables, lake.step, at, Layout(lake.step).fields)
+        assert_same(truth[name].late, late_by_pair(lake.step, rows))
+        assert at.sealed.open_pairs == truth[name].open_pairs == 0
+
+
+def batches(lake: Lake) -> int:
+    return len(sealed_rows(lake.tables, lake.step, 0))
+
+
+@pytest.mark.parametrize("blocks", [1, 7])
+def test_micro_batches_of_any_size(
+    spark: SparkSession, log: Scene, truth: dict[str, ref.Answers], tmp_path: Path, blocks: int
+) -> None:
+    scene = log.copy(tmp_path)
+    scene.answer(spark, blocks)
+    assert_answers_of_the_log(scene, truth)
+    for name, lake in scene.lakes.items():
+        wanted = -(-len(truth[name].watermarks[1:]) // blocks)
+        assert wanted <= batches(lake) <= wanted + 2
+
+
+def test_everything_in_one_micro_batch(answered: Scene, truth: dict[str, ref.Answers]) -> None:
+    assert_answers_of_the_log(answered, truth)
+    assert all(batches(lake) <= 2 for lake in answered.lakes.values())
+
+
+def test_a_run_whose_checkpoint_was_deleted_in_the_middle(
+    spark: SparkSession, log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
+) -> None:
+    scene = log.copy(tmp_path)
+    half = 8
+    scene.answer(
+        spark, 2, lambda pulse: len(pulse.steps) == 2
+        and all(f["block"] >= half for f in pulse.steps.values()),
+    )  # fmt: skip
+    lost, kept = scene.lakes["hourly"], scene.lakes["since"]
+    assert 0 < batches(lost) < 11
+    shutil.rmtree(lost.tables.checkpoint(lost.step, 0))
+    scene.answer(spark, 2)
+    assert [g.number for g in generations(lost.tables, lost.step)] == [0, 1]
+    assert [g.number for g in generations(kept.tables, kept.step)] == [0]
+    assert_answers_of_the_log(scene, truth)
+
+
+def test_a_run_killed_in_the_middle_and_resumed(
+    log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
+) -> None:
+    scene = log.copy(tmp_path)
+    environment = os.environ | {
+        "PENSTOCK_HOME": str(scene.home),
+        "PENSTOCK_PIPELINES": str(scene.write_yaml()),
+        "PENSTOCK_DRIVER_MEMORY": "512m",
+        "PYTHONPATH": python_path(),
+    }
+    killed = Path(__file__).with_name("one_block_a_micro_batch.py")
+    hourly = scene.lakes["hourly"]
+    with (tmp_path / "killed.log").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(killed), "p"], cwd=Settings().root, env=environment,
+            stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+        try:
+            eventually(lambda: batches(hourly) >= 6 or process.poll() is not None)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert 6 <= batches(hourly) < len(truth["hourly"].watermarks) - 1, "killed in mid-run"
+    offsets, _ = spark_progress(hourly.tables.checkpoint(hourly.step, 0))
+    assert offsets
+    done = subprocess.run(
+        [sys.executable, "spark_jobs/stream.py", "--job=stream", "--run-id=again", "--pipeline=p"],
+        cwd=Settings().root, env=environment, capture_output=True, text=True, timeout=DEADLINE,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert_answers_of_the_log(scene, truth)
+    assert len(generations(hourly.tables, hourly.step)) == 1, "a plain continuation"

@@ -1,0 +1,149 @@
+"""What a reader sees: only sealed micro-batches, the answer that has seen most of the log."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.lake.correction import pending_count
+from penstock.lake.generation import generations, note_failure, sealed_rows
+from penstock.lake.ingest import door as door_module
+from penstock.lake.view import answers_in_force, balance, in_force, position, timely_answers
+from tests.doubles import Killed, blocks_of, deadly_commits
+from tests.lakes import Lake, make_lake, some_rows
+from tests.steps import CASES, COLUMNS
+from tests.streams import BEGIN, write_jsonl
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 5)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = make_lake(tmp_path, CASES["sites"])
+    lake.query()
+    write_jsonl(tmp_path / "live" / "0.jsonl", some_rows(60, 11))
+    lake.ingest()
+    return lake
+
+
+def test_before_anything_is_sealed_there_is_nothing(lake: Lake) -> None:
+    assert position(lake.tables, lake.step) is None
+    assert balance(lake.tables, lake.step) is None
+    assert answers_in_force(lake.tables, lake.step).num_rows == 0
+    assert timely_answers(lake.tables, lake.step).num_rows == 0
+    assert pending_count(lake.tables, lake.step) == 0
+
+
+def test_rows_of_a_micro_batch_that_control_has_not_sealed_do_not_count(lake: Lake) -> None:
+    query = lake.query(blocks=4)
+    query.work()
+    before = answers_in_force(lake.tables, lake.step)
+    committed = []
+
+    def death() -> None:
+        committed.append(1)
+        if len(committed) == 4:  # late and answers stand there, control does not
+            raise Killed
+
+    with deadly_commits(death), pytest.raises(Killed):
+        query.work()
+        query.work()
+        query.work()
+    at = position(lake.tables, lake.step)
+    lake.check()
+    assert at is not None
+    assert answers_in_force(lake.tables, lake.step).num_rows >= before.num_rows
+    lake.query().run()
+    lake.check()
+
+
+def test_the_answer_in_force_has_seen_most_of_the_log(lake: Lake) -> None:
+    schema = lake.tables.answers(lake.step).schema
+    base = {"site": "x", "window_start": BEGIN, "window_end": BEGIN, "generation": 0,
+            "micro_batch": 0, "published_at": BEGIN, "n_records": 1}  # fmt: skip
+    rows = [
+        base | {"n": 1, "revision": 0, "reason": "speed", "through_seq": 5},
+        base | {"n": 3, "revision": 1, "reason": "late", "through_seq": 9},
+        base | {"n": 2, "revision": 2, "reason": "late", "through_seq": 7},
+        base | {"n": 7, "revision": 0, "reason": "speed", "through_seq": 4, "site": "y"},
+    ]
+    found = in_force(pa.Table.from_pylist(rows, schema=schema), lake.step).to_pylist()
+    assert sorted((r["site"], r["n"]) for r in found) == [("x", 3), ("y", 7)]
+
+
+def test_the_balance_counts_every_record_and_pair(lake: Lake) -> None:
+    lake.query().run()
+    records = [r for b in blocks_of(lake.tables, lake.pipeline) for r in b.records]
+    found = balance(lake.tables, lake.step)
+    assert found is not None
+    assert (found.received, found.accepted) == (60, sum(r is not None for r in records))
+    assert found.received == found.accepted + found.quarantined
+    assert found.pairs == 3 * found.accepted
+
+
+def test_a_lost_checkpoint_is_a_new_generation_of_the_same_epoch(lake: Lake) -> None:
+    lake.query(blocks=3).work()
+    lake.query(blocks=3).work()
+    import shutil
+
+    shutil.rmtree(lake.tables.checkpoint(lake.step, 0))
+    query = lake.query()
+    assert (query.generation.number, query.generation.epoch) == (1, 0)
+    assert query.generation.block == sealed_rows(lake.tables, lake.step, 0)[-1].block
+    query.run()
+    lake.check()
+
+
+def test_a_checkpoint_that_fails_again_and_again_is_given_up(lake: Lake) -> None:
+    lake.query(blocks=3).work()
+    for _ in range(2):
+        note_failure(lake.tables, lake.step)
+        assert lake.query().generation.number == 0
+    note_failure(lake.tables, lake.step)
+    assert lake.query().generation.number == 1
+    assert lake.query().generation.number == 1, "and the new one goes on"
+
+
+def test_a_changed_step_makes_the_log_its_history_and_back_again(lake: Lake) -> None:
+    lake.query().run()
+    before = lake.step
+    lake.edit(window={"size": "PT60S"})
+    query = lake.query()
+    assert (query.generation.number, query.generation.epoch) == (1, 1)
+    query.run()
+    lake.correct()
+    assert lake.in_force()
+    lake.edit(window={"size": "PT60S", "slide": "PT20S"})
+    assert lake.step == before
+    lake.query().run()
+    lake.correct()
+    lake.check()
+    assert [g.epoch for g in generations(lake.tables, lake.step)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["string", "long", "boolean", "timestamp"])
+def test_a_key_column_declared_later_is_null_in_older_records(tmp_path: Path, kind: str) -> None:
+    lake = make_lake(tmp_path, CASES["sites"])
+    lake.query()
+    rows = [r for r in some_rows(40, 5) if isinstance(r, dict)]
+    write_jsonl(tmp_path / "live" / "0.jsonl", rows)
+    lake.ingest()
+    value = {"string": "b", "long": 2**53 + 1, "boolean": True, "timestamp": BEGIN}[kind]
+    lake.edit(keys=["site", "gate"])
+    lake.config = lake.config | {"columns": COLUMNS | {"gate": kind}}
+    lake.edit()
+    later = [{**r, "gate": value} for r in rows]
+    write_jsonl(tmp_path / "live" / "1.jsonl", later)
+    lake.ingest()
+    lake.query().run()
+    lake.correct()
+    gates = {key[1] for _, key in lake.in_force()}
+    assert gates == {None, value}
+    total = sum(row["n_records"] for row in lake.in_force().values())
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    assert total + at.sealed.open_pairs == 3 * 2 * len(rows)
+
