@@ -85,7 +85,7 @@ def ours(
     shutil.copytree(log, work)
     tables, step = Tables(str(work), pipeline.name), pipeline.specs[0]
     started = time.monotonic()
-    query = start_query(spark, tables, pipeline, step, SystemClock(), lambda _: None, 245)
+    query = start_query(spark, tables, pipeline, step, SystemClock(), lambda _: None, 980)
     query.processAllAvailable()
     seconds = time.monotonic() - started
     query.stop()

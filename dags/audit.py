@@ -17,7 +17,7 @@ at any time; there is nothing to fill in, and it changes no answer.
 
 **Red** means that a critical expectation failed: the message names it, the report (Data Docs)
 shows examples. A retry gives the same, so there is none. Green again needs a cause found first;
-`correct__NAME` with *Recheck* repairs answers that turned out wrong.
+`correct__NAME` with `Recheck` repairs answers that turned out wrong.
 """
 
 for pipeline in wiring.catalog().pipelines:

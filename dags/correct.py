@@ -12,9 +12,9 @@ DESCRIPTION. Windows of STEPS that late records missed are computed again from a
 the result is appended as a further revision. Correcting twice changes nothing.
 
 - **By itself** (see the schedule): every window that waits for its correction, however old.
-- **Trigger** without filling the form: the same, now. With *Windows from* / *Windows to*: only
-  windows that start in that range. *Recheck* also computes windows that no late record touched.
-  The logical date and the data interval of a single run mean nothing here.
+- **Trigger** without filling the form: the same, now. With `Windows from` / `Windows to`: only
+  windows that start in that range. `Recheck` also computes windows that no late record touched.
+  Its logical date and data interval mean nothing here.
 - **Backfill**: one run per interval of the schedule, each restricted to its own data interval.
 
 Then `audit__NAME` starts and proves the answers.

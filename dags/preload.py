@@ -11,8 +11,8 @@ TEXT = """
 DESCRIPTION. Puts records of the history through the same door as live ones, answers its complete
 windows of STEPS, and leaves open ones to the stream. It never runs by itself.
 
-- **Trigger** without filling the form: the whole history. With *Records from* / *Records
-  to*: only that range of event time. The logical date of a single run means nothing here.
+- **Trigger** without filling the form: the whole history. With `Records from` /
+  `Records to`: only that range of event time. Its logical date means nothing here.
 - **Backfill**: the range in parts, one run per interval. Records that are in already are not
   taken twice.
 

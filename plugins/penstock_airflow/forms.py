@@ -15,7 +15,7 @@ def _instant(title: str, description: str) -> Param:
         type=["null", "string"],
         format="date-time",
         title=title,
-        description=f"{description} No zone means UTC. A backfill takes its own date range instead.",
+        description=f"{description} No zone means UTC. A backfill takes its date range instead.",
     )
 
 

@@ -11,11 +11,12 @@ import duckdb
 import pyarrow as pa
 
 FIRST_DAY = datetime(2024, 3, 1, tzinfo=UTC)
-HISTORY, LIVE = 6_000, 20_000
-FILES = 10
-"""Live files; all of one size."""
-SLACK = timedelta(minutes=20)
-"""Of the step ``fares_per_zone``; the other waits longer."""
+HISTORY = 6_000
+"""Good records of the history, all of the first day."""
+RECORDS, HOURS = 2_000, 5
+"""Good records of a live file, and how long they took to arrive (in their own time)."""
+LOOP, ALL = 10, 20
+"""Live files of the loop, and with those that arrive during outages."""
 ZONES = ("harbour", "hill", "market", "mill", "north", "south", "station", "Žižkov, 3")
 RIDE = {"zone": "hill", "fare": 9.5, "riders": 2, "picked_up": "2024-03-02T12:00:00Z"}
 BAD = {
@@ -57,7 +58,8 @@ class RideFiles:
 
     def write_history(self) -> None:
         """One CSV file of a whole day, in order; its last line has too few fields."""
-        rows = _rides(random.Random(1), HISTORY, FIRST_DAY, timedelta(days=1))
+        dice = random.Random(1)  # noqa: S311
+        rows = _rides(dice, HISTORY, FIRST_DAY, timedelta(days=1))
         lines = ["zone,fare,riders,picked_up"]
         for at, ride in sorted(rows, key=lambda row: row[0]):
             fare = "" if ride["fare"] is None else ride["fare"]
@@ -71,10 +73,10 @@ class RideFiles:
 
     def arrive(self, count: int) -> None:
         """Let the next files arrive, each as a whole."""
-        size = LIVE // FILES
         records = self._live_records()
-        for number in range(self.arrived, min(self.arrived + count, FILES)):
-            lines = records[number * size : (number + 1) * size]
+        assert self.arrived + count <= ALL
+        for number in range(self.arrived, self.arrived + count):
+            lines = records[number * RECORDS : (number + 1) * RECORDS]
             name = f"{number:03}.jsonl"
             for at, (reason, line) in enumerate(BAD.items()):
                 place = 100 * at + 7 * number
@@ -86,19 +88,16 @@ class RideFiles:
             self.received += len(lines)
             self.arrived += 1
 
-    def arrive_all(self) -> None:
-        """Let all that is left arrive."""
-        self.arrive(FILES)
-
     def _note(self, file: str, line: int, reason: str) -> None:
         self.refused[reason] += 1
         self.places.add((file, line))
 
     def _live_records(self) -> list[str]:
         """In order of arrival: most within minutes, a tenth much later than that."""
-        dice = random.Random(2)
+        dice = random.Random(2)  # noqa: S311
         rows = []
-        for at, ride in _rides(dice, LIVE, FIRST_DAY + timedelta(days=1), timedelta(days=2)):
+        span = timedelta(hours=ALL * HOURS)
+        for at, ride in _rides(dice, ALL * RECORDS, FIRST_DAY + timedelta(days=1), span):
             minutes = dice.expovariate(1 / 90) if dice.random() < 0.1 else 10 * dice.random()
             rows.append((at + timedelta(minutes=minutes), at, ride))
         rows.sort(key=lambda row: row[0])
@@ -195,7 +194,11 @@ TRUTH = {
         from ride where riders > 1 group by all
     """,
 }
-KEYS = {"fares_per_zone": "zone, window_start, window_end", "riders_per_day": "window_start, window_end"}
+KEYS = {
+    "fares_per_zone": "zone, window_start, window_end",
+    "riders_per_day": "window_start, window_end",
+}
+STEPS = tuple(TRUTH)
 UNEQUAL = {
     "fares_per_zone": """
         t.n is distinct from g.rides or t.fares is distinct from g.fares

@@ -81,9 +81,7 @@ class Embedded:
         return passwords(self.settings)
 
     def rest(self, user: str = "admin") -> "Rest":
-        return Rest(
-            self.state.url, (user, self.password[user]), self.settings.logs / "airflow"
-        )
+        return Rest(self.state.url, (user, self.password[user]), self.settings.logs / "airflow")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -131,11 +129,25 @@ class Rest(Airflow):
             if run["run_type"] == run_type
         ]
 
+    def audit_after(self, corrected: DagRun) -> DagRun | None:
+        """The audit that the asset of a correction started; none: not yet."""
+        dag = corrected.dag.replace("correct__", "audit__")
+        for run in self.runs(dag, "asset_triggered"):
+            found = self._get(f"/api/v2/dags/{dag}/dagRuns/{run.name}/upstreamAssetEvents")
+            sources = {(e["source_dag_id"], e["source_run_id"]) for e in found["asset_events"]}
+            if (corrected.dag, corrected.name) in sources:
+                return run
+        return None
+
     def pause(self, dag: str, *, paused: bool = True) -> None:
         self._call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": paused})
 
-    def mark_failed(self, run: DagRun, task: str) -> None:
-        path = f"/api/v2/dags/{run.dag}/dagRuns/{run.name}/taskInstances/{task}"
+    def stop_stream(self) -> None:
+        """Pause its DAG, mark its task failed."""
+        dag = f"stream__{PIPELINE}"
+        run = self.runs(dag, "scheduled")[0]
+        self.pause(dag)
+        path = f"/api/v2/dags/{dag}/dagRuns/{run.name}/taskInstances/stream"
         self._call("PATCH", path, {"new_state": "failed"})
 
     def import_errors(self) -> str:

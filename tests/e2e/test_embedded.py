@@ -1,99 +1,25 @@
 """Embedded mode with its real processes: PostgreSQL and Airflow's four."""
 
 import os
-import shutil
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from penstock.config.settings import Settings
 from penstock.runtime import probe
-from penstock.runtime.airflow_environment import project_environment
-from penstock.runtime.embedded import passwords
-from penstock.runtime.instance import Instance, InstanceState
 from penstock.runtime.leftovers import left_over
-from penstock.runtime.processes import ProcessIdentity, is_alive
+from penstock.runtime.processes import is_alive
+from tests.e2e.running import Embedded, eventually
 
 pytestmark = pytest.mark.e2e
 PROCESSES = ["postgres", "api-server", "scheduler", "dag-processor", "triggerer"]
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """The command, in a home and on a port of its own."""
-
-    settings: Settings
-
-    def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "penstock", *arguments],
-            env=project_environment(self.settings) | {"COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-        )
-
-    @property
-    def instance(self) -> Instance:
-        return Instance(self.settings.home)
-
-    @property
-    def state(self) -> InstanceState:
-        state = self.instance.read()
-        assert state is not None
-        return state
-
-    def processes(self) -> dict[str, ProcessIdentity]:
-        return {p.name: p.identity for p in self.state.processes if p.identity is not None}
-
-    def is_healthy(self, since: datetime) -> bool:
-        answer = probe.health(self.state.url, since)
-        return bool(answer) and all(answer.values())
-
-
-def eventually(ask: Callable[[], object], seconds: float = 90.0) -> object:
-    until = time.monotonic() + seconds
-    while not (answer := ask()) and time.monotonic() < until:
-        time.sleep(0.2)
-    return answer
-
-
-def free_port() -> int:
-    with socket.socket() as probe_socket:
-        probe_socket.bind(("127.0.0.1", 0))
-        return int(probe_socket.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[Embedded]:
-    # Not below pytest's own folder: as root, PostgreSQL runs as another user, and every start of
-    # any pytest shuts that folder to others.
-    folder = Path(tempfile.mkdtemp(prefix="penstock-e2e-"))
-    home = folder / "home"
-    embedded = Embedded(Settings(home=home, port=free_port()))
-    done = embedded.call("up")
-    try:
-        assert done.returncode == 0, done.stderr
-        yield embedded
-    finally:
-        embedded.call("down")
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def test_up_ends_when_all_is_healthy_and_private(embedded: Embedded) -> None:
     assert list(embedded.processes()) == PROCESSES
     assert embedded.is_healthy(datetime.fromisoformat(embedded.state.since))
-    known = passwords(embedded.settings)
+    known = embedded.password
     assert probe.token(embedded.state.url, "admin", known["admin"])
     assert probe.token(embedded.state.url, "viewer", known["viewer"])
     assert probe.token(embedded.state.url, "admin", "wrong") is None
@@ -101,7 +27,7 @@ def test_up_ends_when_all_is_healthy_and_private(embedded: Embedded) -> None:
 
 def test_the_dags_of_the_project_are_parsed(embedded: Embedded) -> None:
     since = datetime.fromisoformat(embedded.state.since)
-    bearer = probe.token(embedded.state.url, "admin", passwords(embedded.settings)["admin"])
+    bearer = probe.token(embedded.state.url, "admin", embedded.password["admin"])
     parsed = probe.parsed(embedded.state.url, bearer or "", since)
     assert "stream__flights" in parsed.dags
     assert parsed.errors == ()

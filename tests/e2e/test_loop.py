@@ -3,7 +3,6 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +10,7 @@ from penstock.lake import view
 from penstock.lake.commit import Table
 from penstock.lake.read import read_table
 from penstock.runtime.demo.airflow import DagRun
-from tests.e2e.rides import HISTORY, LIVE, SLACK, RideFiles, RideTruth
+from tests.e2e.rides import HISTORY, LOOP, STEPS, RideFiles, RideTruth
 from tests.e2e.running import Embedded, Rest, eventually
 
 pytestmark = pytest.mark.e2e
@@ -31,7 +30,7 @@ FAR_LATER = 300
 
 @pytest.fixture(scope="module")
 def truth(rides: RideFiles) -> RideTruth:
-    """Of all files; ask for it when all have arrived."""
+    """Of the files there are: ask for it when all have arrived."""
     return RideTruth(rides)
 
 
@@ -75,7 +74,7 @@ def test_a_killed_driver_goes_on_by_itself(
     assert eventually(lambda: embedded.sealed() > before), embedded.stream
     killed = embedded.stream.said
     os.kill(killed["driver_pid"], signal.SIGKILL)
-    rides.arrive_all()
+    rides.arrive(LOOP - rides.arrived)
     again = eventually(lambda: embedded.stream.said["incarnation"] > killed["incarnation"])
     assert again, embedded.stream
     assert eventually(lambda: embedded.sealed() == rides.received), embedded.stream
@@ -105,14 +104,14 @@ def test_the_correction_starts_the_audit_and_both_succeed(airflow: Rest) -> None
     corrected = airflow.finish(airflow.start("correct__rides", by_itself=True))
     assert corrected.state == "success"
     assert airflow.outcome(corrected)["changed"] > 0
-    audits = eventually(lambda: airflow.runs("audit__rides", "asset_triggered"))
-    assert audits, "no audit after the correction"
-    audited = airflow.finish(audits[0])
+    audit = eventually(lambda: airflow.audit_after(corrected))
+    assert audit is not None, "the correction started no audit"
+    audited = airflow.finish(audit)
     assert audited.state == "success"
     assert airflow.outcome(audited)["failed"] == []
 
 
-@pytest.mark.parametrize("step", ["fares_per_zone", "riders_per_day"])
+@pytest.mark.parametrize("step", STEPS)
 def test_answers_in_force_are_those_of_the_raw_files(
     embedded: Embedded, truth: RideTruth, step: str
 ) -> None:
@@ -124,7 +123,7 @@ def test_answers_in_force_are_those_of_the_raw_files(
     assert truth.wrong(step, in_force, at.sealed.state.watermark) == []
 
 
-@pytest.mark.parametrize("step", ["fares_per_zone", "riders_per_day"])
+@pytest.mark.parametrize("step", STEPS)
 def test_every_record_and_every_pair_is_accounted_for(
     rides: RideFiles, embedded: Embedded, truth: RideTruth, step: str
 ) -> None:
@@ -140,9 +139,7 @@ def test_every_record_and_every_pair_is_accounted_for(
 def test_marking_its_task_failed_stops_the_stream_gracefully(
     embedded: Embedded, airflow: Rest
 ) -> None:
-    run = stream_run(airflow)
-    airflow.pause("stream__rides")
-    airflow.mark_failed(run, "stream")
+    airflow.stop_stream()
     assert eventually(lambda: embedded.stream.state == "stopped"), embedded.stream
     assert not embedded.stream.alive
     assert embedded.stream.driver["state"] == "ended"

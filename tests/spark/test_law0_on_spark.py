@@ -69,13 +69,9 @@ def test_a_run_whose_checkpoint_was_deleted_in_the_middle(
     spark: SparkSession, log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
 ) -> None:
     scene = log.copy(tmp_path)
-    half = 8
-    scene.answer(
-        spark, 2, lambda pulse: len(pulse.steps) == 2
-        and all(f["block"] >= half for f in pulse.steps.values()),
-    )  # fmt: skip
+    scene.answer(spark, 1, lambda pulse: pulse.steps.get("hourly", {}).get("block", 0) >= 5)
     lost, kept = scene.lakes["hourly"], scene.lakes["since"]
-    assert 0 < batches(lost) < 11
+    assert 5 <= batches(lost) < len(truth["hourly"].watermarks) - 1
     shutil.rmtree(lost.tables.checkpoint(lost.step, 0))
     scene.answer(spark, 2)
     assert [g.number for g in generations(lost.tables, lost.step)] == [0, 1]

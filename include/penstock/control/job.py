@@ -42,7 +42,8 @@ def run_job(work: Work, argv: Sequence[str]) -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    for chatty in ("py4j", "great_expectations"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     log = logging.getLogger("penstock.job")
     request = JobRequest.from_argv(argv)
     try:

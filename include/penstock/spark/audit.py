@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from croniter import croniter
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -53,6 +53,7 @@ class Audit:
         self, spark: SparkSession, tables: Tables, pipeline: Pipeline, clock: Clock
     ) -> None:
         self.spark, self.tables, self.pipeline, self.clock = spark, tables, pipeline, clock
+        self._doors: dict[int, Door] = {}
 
     def comparisons(self, interval: timedelta) -> list[dict[str, Any]]:
         """One row a step; a step that sealed nothing yet has none.
@@ -73,22 +74,9 @@ class Audit:
     def _step(self, step: StepSpec, at: Position, interval: timedelta) -> dict[str, Any]:
         through = at.sealed.seq
         door = self._door(through)
-        answers = self._answers(step, at).cache()
-        late = self._late(step, at).cache()
         truth = recomputed(self._events(step, through), step)
-        both = self._compared(step, truth, answers, late, at).cache()
+        both = self._compared(step, truth, at).cache()
         figures = both.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
-        parts = answers.agg(
-            F.sum(F.when(F.col("reason") == SPEED, F.col("n_records"))).alias("on_time"),
-            F.sum(
-                F.when(
-                    (F.col("reason") == BACKFILL) & (F.col("through_seq") == at.epoch.seq),
-                    F.col("n_records"),
-                )
-            ).alias("preloaded"),
-        ).collect()[0]
-        doubled = self._doubled(step, answers)
-        late_pairs = late.agg(F.sum("n_records")).collect()[0][0] or 0
         out = {
             "step": step.name,
             "through_seq": through,
@@ -97,28 +85,27 @@ class Audit:
             "quarantined": door.quarantined,
             "numbers_missing": door.numbers_missing,
             "numbers_doubled": door.numbers_doubled,
-            "pairs_events": figures.pop("pairs_events") or 0,
-            "pairs_on_time": parts["on_time"] or 0,
-            "pairs_late": late_pairs,
             "pairs_open": at.sealed.open_pairs,
-            "pairs_preloaded": parts["preloaded"] or 0,
             "pairs_excluded": 0,
-            "doubled_answers": doubled,
-            **{k: int(v or 0) for k, v in figures.items()},
+            **{name: int(value or 0) for name, value in figures.items()},
         }
         if self._history_waits(step, at):  # its answers are pending, so is their count
             others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))
             out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
         accounted = ("on_time", "late", "open", "preloaded", "excluded")
         out["pairs_unaccounted"] = out["pairs_events"] - sum(out[f"pairs_{n}"] for n in accounted)
-        bad = out["wrong_answers"] + out["missing_answers"] + out["extra_answers"]
+        bad = sum(out[n] for n in ("wrong_answers", "missing_answers", "extra_answers"))
         out["examples"] = json.dumps(self._examples(step, both) if bad else [])
-        for frame in (both, answers, late):
-            frame.unpersist()
+        both.unpersist()
         return out
 
     def _door(self, through: int) -> Door:
         """Every number up to a position must stand exactly once in events or quarantine."""
+        if through not in self._doors:
+            self._doors[through] = self._counted(through)
+        return self._doors[through]
+
+    def _counted(self, through: int) -> Door:
         events = self._load(self.tables.uri("events")).select("arrival_seq")
         accepted = events.where(F.col("arrival_seq") <= through)
         seqs, refused = accepted, 0
@@ -179,46 +166,52 @@ class Audit:
             )
         return self._sealed(self._load(spec.uri), at)
 
-    def _doubled(self, step: StepSpec, answers: DataFrame) -> int:
-        """Answers that say two things of one window and key as of one position."""
-        by = ["window_start", *step.key_names, "through_seq"]
-        contents = F.struct(*(F.col(m.name) for m in step.measures), "n_records")
-        speed = F.count(F.when(F.col("reason") == SPEED, 1))
-        twice = answers.groupBy(*by).agg(
-            F.countDistinct(F.to_json(contents)).alias("d"), speed.alias("s")
+    def _in_force(self, step: StepSpec, at: Position) -> DataFrame:
+        """One row per window and key: the answer in force, and what there is besides it."""
+        answers = self._answers(step, at)
+        content = F.struct(*(F.col(m.name) for m in step.measures), "n_records", "revision")
+        timely = F.col("reason") == SPEED
+        history = (F.col("reason") == BACKFILL) & (F.col("through_seq") == at.epoch.seq)
+        shown = F.struct(*(F.col(m.name) for m in step.measures), "n_records")
+        says = F.struct("through_seq", shown.alias("content"))
+        newest = F.struct("through_seq", "revision")
+        grouped = answers.groupBy("window_start", *step.key_names).agg(
+            F.max_by(content, newest).alias("c"),
+            F.max(F.when(~timely, F.col("through_seq"))).alias("repaired"),
+            F.sum(F.when(timely, F.col("n_records"))).alias("on_time"),
+            F.sum(F.when(history, F.col("n_records"))).alias("preloaded"),
+            F.count(F.when(timely, 1)).alias("timely"),
+            (F.size(F.collect_set(says)) > F.size(F.collect_set("through_seq"))).alias(
+                "contradicts"
+            ),
         )
-        found = twice.where((F.col("d") > 1) | (F.col("s") > 1)).count()
-        timely = answers.where(F.col("reason") == SPEED).groupBy(*by[:-1])
-        return int(found + timely.count().where("count > 1").count())
+        measures = [F.col(f"c.{m.name}").alias(f"found_{m.name}") for m in step.measures]
+        return grouped.select(
+            "window_start",
+            *step.key_names,
+            *measures,
+            F.col("c.n_records").alias("found_n_records"),
+            F.lit(True).alias("found"),
+            "repaired",
+            "on_time",
+            "preloaded",
+            ((F.col("timely") > 1) | F.col("contradicts")).alias("doubled"),
+        )
 
-    def _compared(
-        self,
-        step: StepSpec,
-        truth: DataFrame,
-        answers: DataFrame,
-        late: DataFrame,
-        at: Position,
-    ) -> DataFrame:
+    def _compared(self, step: StepSpec, truth: DataFrame, at: Position) -> DataFrame:
         """Truth beside the answer in force, with what still waits for a correction."""
         by = ["window_start", *step.key_names]
-        newest = Window.partitionBy(*by).orderBy(F.desc("through_seq"), F.desc("revision"))
-        measures = [m.name for m in step.measures]
-        force = (
-            answers.withColumn("rank", F.row_number().over(newest))
-            .where("rank = 1")
-            .select(*by, *(F.col(m).alias(f"found_{m}") for m in measures),
-                    F.col("n_records").alias("found_n_records"), F.lit(True).alias("found"))
-        )  # fmt: skip
-        repaired = (
-            answers.where(F.col("reason") != SPEED)
+        waiting = (
+            self._late(step, at)
             .groupBy(*by)
-            .agg(F.max("through_seq").alias("repaired"))
+            .agg(
+                F.max("last_seq").alias("last_seq"),
+                F.min("published_at").alias("waits_since"),
+                F.sum("n_records").alias("late"),
+            )
         )
-        waiting = late.groupBy(*by).agg(
-            F.max("last_seq").alias("last_seq"), F.min("published_at").alias("waits_since")
-        )
-        both = truth.join(force, by, "full_outer").join(repaired, by, "left")
-        both = both.join(waiting, by, "left")
+        both = truth.join(self._in_force(step, at), by, "full_outer")
+        both = both.join(waiting, by, "full_outer")
         end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")
         closed = F.unix_micros(end) <= F.lit(at.sealed.state.watermark)
         pending = F.coalesce(F.col("last_seq") > F.coalesce("repaired", F.lit(-1)), F.lit(False))
@@ -339,6 +332,10 @@ def _figures(overdue: Column) -> list[Column]:
 
     return [
         F.sum("n_records").alias("pairs_events"),
+        F.sum("on_time").alias("pairs_on_time"),
+        F.sum("late").alias("pairs_late"),
+        F.sum("preloaded").alias("pairs_preloaded"),
+        count(F.col("doubled")).alias("doubled_answers"),
         count(F.col("closed") & ~F.col("pending")).alias("answers_compared"),
         count(what == WRONG).alias("wrong_answers"),
         count(what == MISSING).alias("missing_answers"),

@@ -23,7 +23,7 @@ from penstock.spark.sink import StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.wire import Wire
 
-BLOCKS_A_MICRO_BATCH = 1_000
+BLOCKS_A_MICRO_BATCH = 4_000
 
 
 def start_query(

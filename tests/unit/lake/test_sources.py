@@ -30,7 +30,8 @@ def waiting(home: Path, **config: Any) -> Waiting:
 
 
 def test_files_come_by_name_and_only_those_of_the_format(tmp_path: Path) -> None:
-    for name in ("b.parquet", "a.parquet", "sub/c.pq", "x.csv", ".h.parquet", "_d.parquet"):
+    hidden = (".h.parquet", "_d.parquet", "_delta_log/1.checkpoint.parquet", "x/.tmp/1.parquet")
+    for name in ("b.parquet", "a.parquet", "sub/c.pq", "x.csv", *hidden):
         if name.endswith("csv"):
             (tmp_path / name).write_text("a\n1\n")
         else:
@@ -69,14 +70,14 @@ def test_a_large_text_is_taken_in_parts_by_lines(
     monkeypatch.setattr(source_module, "BYTES_PER_PLAN", 300)
     for kind in ("jsonl", "csv"):
         home = tmp_path / kind
-        pipeline = make_pipeline(home, {"s": SITES}, source={"files": str(home), "format": kind})
+        pipeline = make_pipeline(home, {"s": SITES}, source={"files": str(home / "in"), "format": kind})
         rows = disordered(50, seed=1)
         if kind == "jsonl":
-            write_jsonl(home / "a.jsonl", rows)
+            write_jsonl(home / "in" / "a.jsonl", rows)
         else:
             lines = [f"{r['event_time'].isoformat()},{r['site']}" for r in rows]
-            home.mkdir()
-            (home / "a.csv").write_text("event_time,site\n" + "\n".join(lines))
+            (home / "in").mkdir(parents=True)
+            (home / "in" / "a.csv").write_text("event_time,site\n" + "\n".join(lines))
         tables = Tables(str(home / "lake"), "p")
         door = Door(tables, pipeline, home, FixedClock(BEGIN + timedelta(days=1)))
         taken = 0

@@ -30,8 +30,10 @@ from penstock.lake.tables import INSTANT, Tables
 
 log = logging.getLogger(__name__)
 
-BLOCK = 1_024
-"""Records a block, at most: the watermark moves from block to block."""
+BLOCK = 256
+"""Records a block, at most: the watermark moves from block to block, so a larger block judges more
+records by an older one (the flights' timely answers touched by late ones: 5,835 at 1,024 records a
+block, 15,882 at 256, 19,813 at 1)."""
 APPLICATION = "ingest"
 LIVE, HISTORY = "live", "history"
 

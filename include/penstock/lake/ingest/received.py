@@ -141,7 +141,7 @@ def _jsonl(item: Item, filesystem: pa.fs.FileSystem) -> Received:
     malformed: dict[int, str] = {}
     for row, (_, line) in enumerate(numbered):
         try:
-            value = json.loads(line)
+            value = _parsed(line)
         except (ValueError, RecursionError) as broken:
             value, malformed[row] = {}, f"not JSON: {broken}"
         if not isinstance(value, dict):
@@ -158,13 +158,23 @@ def _jsonl(item: Item, filesystem: pa.fs.FileSystem) -> Received:
     )
 
 
+def _parsed(line: bytes) -> Any:
+    value = json.loads(line)
+    if b"\\ud" in line.lower():  # half of a surrogate pair is JSON, but no table can hold it
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
 def _csv(item: Item, filesystem: pa.fs.FileSystem) -> Received:
     lines, before = _text_lines(item, filesystem)
     if item.first:
         with filesystem.open_input_file(item.path) as stream:
-            header = stream.read(min(item.first, 1 << 20)).split(b"\n")[0]
+            top = stream.read(min(item.first, 1 << 20)).split(b"\n")
+        header = next((line for line in top if line.strip()), b"")
     else:
-        header, lines, before = (lines[0] if lines else b""), lines[1:], 1
+        at = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+        header = b"".join(lines[at : at + 1])
+        lines, before = lines[at + 1 :], at + 1
     names = next(csv.reader([header.decode("utf-8-sig").rstrip("\r")]), [])
     numbered = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
     malformed: dict[int, str] = {}
@@ -178,6 +188,8 @@ def _csv(item: Item, filesystem: pa.fs.FileSystem) -> Received:
     rows = _split(texts, len(names), malformed)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     table = pa.table({n: pa.array(c, pa.string()) for n, c in zip(names, columns, strict=True)})
+    if not names:
+        table = pa.table({"": pa.nulls(len(rows))})
     return Received(
         table,
         lambda picked: [numbered[r][1].decode(errors="replace") for r in picked],
@@ -188,11 +200,28 @@ def _csv(item: Item, filesystem: pa.fs.FileSystem) -> Received:
 
 def _split(texts: list[str], width: int, malformed: dict[int, str]) -> list[list[str]]:
     """Fields of each line; a record is one line, so that one bad quote spoils one record."""
-    rows = list(csv.reader(io.StringIO("\n".join(texts)))) if '"' not in "".join(texts) else []
+    rows: list[list[str]] = []
+    if '"' not in (content := "\n".join(texts)) and "\r" not in content:
+        rows = _all_lines(content)
     if len(rows) != len(texts):
-        rows = [next(csv.reader([text]), []) for text in texts]
+        rows = [_one_line(text, i, malformed) for i, text in enumerate(texts)]
     for i, fields in enumerate(rows):
         if len(fields) != width:
             malformed.setdefault(i, f"{len(fields)} fields where the header has {width}")
             rows[i] = [""] * width
     return rows
+
+
+def _all_lines(content: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(io.StringIO(content)))
+    except csv.Error:  # some field is too long: line by line it spoils only its own record
+        return []
+
+
+def _one_line(text: str, row: int, malformed: dict[int, str]) -> list[str]:
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error as broken:
+        malformed.setdefault(row, f"not CSV: {broken}")
+        return []

@@ -79,9 +79,10 @@ class Waiting:
         return [Item(i.path, self.config.format.value, i.size, i.mtime_ns) for i in infos]
 
     def _is_data(self, info: pa.fs.FileInfo) -> bool:
-        name = info.base_name
-        wanted = name.lower().endswith(SUFFIXES[self.config.format])
-        return bool(info.is_file and wanted and not name.startswith((".", "_")))
+        wanted = info.base_name.lower().endswith(SUFFIXES[self.config.format])
+        below = info.path.removeprefix(self.root).split("/")
+        hidden = any(part.startswith((".", "_")) for part in below)  # also a table's _delta_log
+        return bool(info.is_file and wanted and not hidden)
 
     def _delta_files(self) -> list[Item]:
         """Files in the order of the commits that added them; compaction adds nothing."""

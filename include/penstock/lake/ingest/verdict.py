@@ -77,7 +77,8 @@ def judge(received: Received, pipeline: Pipeline, arrived_at: int) -> Judged:
     def column(name: str, kind: ColumnType) -> pa.Array:
         if name not in raw.column_names:
             return pa.nulls(count, ARROW[kind])
-        values, failed[name] = cast(raw[name].combine_chunks(), kind, zone)
+        values, bad = cast(raw[name].combine_chunks(), kind, zone)
+        failed[name] = failed[name] | bad if name in failed else bad  # several may come from one
         return values
 
     event_time = column(pipeline.event_time, ColumnType.TIMESTAMP)

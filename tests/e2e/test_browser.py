@@ -1,0 +1,227 @@
+"""The user interface in a real browser, as a new user meets it."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow.compute as pc
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+
+from penstock.lake.commit import Table
+from penstock.lake.read import read_table
+from tests.e2e.running import Embedded, Rest, eventually
+
+pytestmark = pytest.mark.e2e
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+REMEDY = "no browser is installed: apt-get install chromium"
+PATIENCE = 90_000
+"""Milliseconds; only a failure takes so long."""
+DAGS = ("preload__rides", "stream__rides", "correct__rides", "audit__rides", "maintain__lake")
+DAY = ("2024/03/02", "2024/03/03")
+DAY_MICROS = (1_709_337_600_000_000, 1_709_424_000_000_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        needed = os.environ.get("PENSTOCK_REQUIRE_BROWSER") == "1"
+        (pytest.fail if needed else pytest.skip)(REMEDY)
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_audits(audited: None, airflow: Rest) -> None:
+    """Keep the two cores for what is looked at: corrections would start audits."""
+    airflow.pause("audit__rides")
+
+
+@pytest.fixture(scope="module")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("screenshots")
+
+
+@pytest.fixture(scope="module")
+def log_in(browser: Browser, embedded: Embedded) -> Iterator[Callable[[str], BrowserContext]]:
+    """Log in by the form, once for each user."""
+    known: dict[str, BrowserContext] = {}
+
+    def context_of(user: str) -> BrowserContext:
+        if user not in known:
+            known[user] = new_context(browser, embedded)
+            page = known[user].new_page()
+            page.goto("/")
+            fill_login(page, user, embedded.password[user])
+            expect(page.get_by_role("link", name="Quality")).to_be_visible()
+            page.close()
+        return known[user]
+
+    yield context_of
+    for context in known.values():
+        context.close()
+
+
+@pytest.fixture
+def page(
+    log_in: Callable[[str], BrowserContext], screenshots: Path, request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    """A page of a logged-in administrator; what it shows at the end is kept."""
+    page = log_in("admin").new_page()
+    yield page
+    page.screenshot(path=screenshots / f"{request.node.name}.png")
+    page.close()
+
+
+def new_context(browser: Browser, embedded: Embedded) -> BrowserContext:
+    context = browser.new_context(
+        base_url=embedded.state.url, viewport={"width": 1400, "height": 1000}
+    )
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
+def fill_login(page: Page, user: str, password: str) -> None:
+    page.get_by_label("Username").fill(user)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def open_trigger(page: Page, dag: str) -> Locator:
+    """The Trigger dialog of a DAG."""
+    page.goto(f"/dags/{dag}")
+    page.get_by_role("button", name="Trigger").first.click()
+    dialog = page.get_by_role("dialog").filter(has_text="Single Run")
+    expect(dialog.get_by_text("Windows from")).to_be_visible()
+    return dialog
+
+
+def pick(page: Page, field: Locator, day: str) -> None:
+    """Choose the midnight, UTC, in which a day begins."""
+    field.click()
+    calendar = page.locator("[data-scope=popover][data-part=content][data-state=open]")
+    expect(calendar).to_contain_text("UTC")
+    calendar.get_by_placeholder("YYYY/MM/DD").fill(day)
+    calendar.get_by_placeholder("HH:mm").fill("00:00")
+    calendar.get_by_placeholder("HH:mm").press("Escape")
+    expect(calendar).to_have_count(0)
+
+
+def test_the_printed_address_asks_for_a_login(
+    browser: Browser, embedded: Embedded, screenshots: Path
+) -> None:
+    context = new_context(browser, embedded)
+    page = context.new_page()
+    page.goto(embedded.state.url)
+    expect(page).to_have_url(re.compile("/auth/login"))
+    fill_login(page, "admin", "wrong")
+    expect(page.get_by_text("Invalid credentials")).to_be_visible()
+    page.screenshot(path=screenshots / "login.png")
+    page.goto("/penstock/")
+    expect(page).to_have_url(re.compile("/auth/login"))
+    fill_login(page, "admin", embedded.password["admin"])
+    expect(page.get_by_role("heading", name="Quality reports")).to_be_visible()
+    context.close()
+
+
+def test_the_dags_are_there_described_and_tagged(page: Page, airflow: Rest) -> None:
+    page.goto("/dags")
+    for dag in DAGS:
+        verb, _, pipeline = dag.partition("__")
+        expect(page.get_by_role("link", name=dag, exact=True)).to_be_visible()
+        expect(page.get_by_role("link", name=verb, exact=True).first).to_be_visible()
+        said = airflow.dags()[dag]
+        assert said["description"]
+        wanted = {"penstock", verb} | ({pipeline} if pipeline == "rides" else set())
+        assert {tag["name"] for tag in said["tags"]} == wanted
+    page.goto("/dags/correct__rides")
+    page.get_by_role("button", name="Dag Docs").click()
+    docs = page.get_by_role("dialog")
+    expect(docs).to_contain_text("Correct the answers of rides")
+    expect(docs).to_contain_text("Rides of a city's cabs")
+
+
+def test_a_range_is_corrected_by_the_form(
+    page: Page, embedded: Embedded, airflow: Rest, screenshots: Path
+) -> None:
+    dialog = open_trigger(page, "correct__rides")
+    for field, day in zip((1, 2), DAY, strict=True):  # the first field is the logical date
+        pick(page, dialog.get_by_test_id("datetime-input").nth(field), day)
+    dialog.get_by_text("Recheck", exact=True).scroll_into_view_if_needed()
+    dialog.locator("[data-scope=switch][data-part=control]").click()
+    page.screenshot(path=screenshots / "form.png")
+    before = {run.name for run in airflow.runs("correct__rides", "manual")}
+    dialog.get_by_role("button", name="Trigger").last.click()
+    expect(page.get_by_text("Dag Run Triggered")).to_be_visible()
+    (asked,) = (run for run in airflow.runs("correct__rides", "manual") if run.name not in before)
+    run = airflow.finish(asked)
+    assert run.state == "success"
+    assert airflow.outcome(run) == {"answers": 0, "changed": 0}  # they were right before
+    plans = read_table(Table(embedded.tables.corrections())).filter(pc.field("run_id") == run.name)
+    ranges = {(p["window_from_us"], p["window_to_us"], p["recheck"]) for p in plans.to_pylist()}
+    assert ranges == {(*DAY_MICROS, True)}
+    assert {p["step"] for p in plans.to_pylist()} == {"fares_per_zone", "riders_per_day"}
+
+
+def test_a_past_range_is_backfilled_by_the_dialog(
+    page: Page, airflow: Rest, screenshots: Path
+) -> None:
+    dialog = open_trigger(page, "correct__rides")
+    dialog.get_by_text("Backfill", exact=True).click()
+    expect(dialog.get_by_text("Reprocess Behavior")).to_be_visible()
+    for field, day in enumerate(DAY):
+        pick(page, dialog.get_by_test_id("datetime-input").nth(field), day)
+    expect(dialog.get_by_text("2 runs will be triggered")).to_be_visible()
+    page.screenshot(path=screenshots / "backfill.png")
+    dialog.get_by_role("button", name="Run Backfill").click()
+    expect(page.get_by_text("Backfill in progress")).to_be_visible()
+    runs = eventually(lambda: airflow.runs("correct__rides", "backfill"))
+    assert len(runs) == 2
+    assert [airflow.finish(run).state for run in runs] == ["success", "success"]
+    page.goto("/dags/correct__rides/backfills")
+    expect(page.get_by_role("cell", name="2024-03-02 00:00:00")).to_be_visible()
+
+
+def test_the_newest_audit_is_read_offline(page: Page, embedded: Embedded) -> None:
+    asked: set[str] = set()
+    page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
+    page.goto("/")
+    page.get_by_role("link", name="Quality").click()
+    view = page.frame_locator("iframe")
+    expect(view.get_by_role("heading", name="Quality reports")).to_be_visible()
+    row = view.get_by_role("row").filter(has_text="rides")
+    expect(row).to_contain_text("15 of 15 hold")
+    row.get_by_role("link", name="Passed").click()
+    expect(view.get_by_text("15 of 15 expectations hold.")).to_be_visible()
+    expect(view.get_by_role("heading", level=1)).to_contain_text("rides: audit")
+    expectations = view.get_by_role("table").filter(has_text="Observed")
+    claims = expectations.locator("tbody tr")
+    expect(claims).to_have_count(15)
+    expect(claims.filter(has_text="holds")).to_have_count(15)
+    expect(claims.filter(has_text="Every compared answer equals its recomputation")).to_have_count(
+        1
+    )
+    assert asked - {""} == {urlsplit(embedded.state.url).netloc}
+
+
+def test_a_viewer_reads_and_cannot_trigger(
+    log_in: Callable[[str], BrowserContext], airflow: Rest, screenshots: Path
+) -> None:
+    before = len(airflow.runs("correct__rides", "manual"))
+    page = log_in("viewer").new_page()
+    dialog = open_trigger(page, "correct__rides")
+    dialog.get_by_role("button", name="Trigger").last.click()
+    expect(dialog.get_by_text("403 Forbidden")).to_be_visible()
+    page.screenshot(path=screenshots / "viewer.png")
+    page.goto("/plugin/quality")
+    report = page.frame_locator("iframe").get_by_role("link", name="Passed")
+    expect(report).to_be_visible()
+    page.close()
+    assert len(airflow.runs("correct__rides", "manual")) == before
