@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.config.pipeline import Pipeline
+from penstock.core.measure import ColumnType
 from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackPolicy, fold
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
@@ -42,6 +44,7 @@ from penstock.spark.sink import StepSink
 from penstock.spark.source import LogReader, SourceSpec
 from penstock.spark.wire import ANSWER, LATE, PARTIAL, PUNCTUATION, STATUS, Wire, filled
 from tests import reference as ref
+from tests.steps import COLUMNS
 
 NOON = datetime(2024, 3, 2, 12, tzinfo=UTC)
 
@@ -92,7 +95,7 @@ def _plain(value: Any) -> Any:
     """Values cross to the JVM by pickle: only plain Python values survive that."""
     for part in value:
         assert type(part) in {int, bytes, str, float, bool}, f"{type(part)} is not plain"
-    return pickle.loads(pickle.dumps(value))
+    return pickle.loads(pickle.dumps(value))  # noqa: S301
 
 
 class FakeValue:
@@ -137,9 +140,7 @@ class FakeHandle:
         return FakeMap(self.content.setdefault(name, {}))
 
 
-def reduce(
-    step: StepSpec, states: dict[int, Any], incoming: pa.Table, pieces: int = 1
-) -> pa.Table:
+def reduce(step: StepSpec, states: dict[int, Any], incoming: pa.Table, pieces: int = 1) -> pa.Table:
     """What the reducer gives for one micro-batch, all shards; changes ``states``."""
     wire, found = Wire(step), [Wire(step).outgoing.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
@@ -147,7 +148,7 @@ def reduce(
         reducer = Reducer(step)
         reducer.init(FakeHandle(states.setdefault(shard, {})))
         cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
-        frames = [rows.slice(a, b - a).to_pandas() for a, b in zip(cuts, cuts[1:], strict=False)]
+        frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]
         for out in reducer.handleInputRows(shard, iter(frames), None):
             assert isinstance(out, pd.DataFrame)
             found.append(pa.Table.from_pandas(out, schema=wire.outgoing, preserve_index=False))
@@ -182,12 +183,8 @@ def events_of(step: StepSpec, blocks: Sequence[ref.Block]) -> pa.Table:
     return table.set_column(1, "event_time", table["event_time"].cast(INSTANT))
 
 
-def _types(step: StepSpec) -> dict[str, Any]:
-    from tests.steps import make_pipeline
-
-    pipeline = make_pipeline(Path("/nowhere"), {"x": {"window": {"size": "PT1S"},
-                             "measures": {"n": "count(*)"}, "slack": {"fixed": "PT0S"}}})  # fmt: skip
-    return {c: pipeline.types[c] for c in step.columns}
+def _types(step: StepSpec) -> dict[str, ColumnType]:
+    return {name: ColumnType(COLUMNS[name]) for name in step.columns}
 
 
 def summaries_of(step: StepSpec, blocks: Sequence[ref.Block]) -> list[BlockSummary]:
@@ -216,7 +213,7 @@ def answer(
     of = np.asarray(events["block"])
     folded = list(fold(State(), summaries_of(step, blocks), [SlackChange(0, step.slack)]))
     bounds = sorted({0, len(blocks), *cuts})
-    for lo, hi in zip(bounds, bounds[1:], strict=False):
+    for lo, hi in pairwise(bounds):
         marks = Marks(tuple(range(lo, hi)), tuple(b.watermark for _, b, _ in folded[lo:hi]))
         end = folded[hi - 1][2].watermark
         closings = [(a.watermark, b.last_seq) for b, was, a in folded[lo:hi]
@@ -406,7 +403,8 @@ class LocalQuery:
         states = self._state(number - 1)
         incoming = [Wire(self.step).incoming.empty_table()]
         for part in self.reader.partitions(start, end):
-            batches = list(pickle.loads(pickle.dumps(self.reader)).read(part))
+            reader = pickle.loads(pickle.dumps(self.reader))  # noqa: S301  as Spark sends it
+            batches = list(reader.read(part))
             if batches:
                 incoming.append(pa.Table.from_batches(batches))
         rows = reduce(self.step, states, pa.concat_tables(incoming))
@@ -435,7 +433,7 @@ class LocalQuery:
 
     def _state(self, number: int) -> dict[int, Any]:
         path = self.folder / "state" / str(number)
-        return pickle.loads(path.read_bytes()) if number >= 0 else {}
+        return pickle.loads(path.read_bytes()) if number >= 0 else {}  # noqa: S301
 
 
 class LocalCorrector(Corrector):
@@ -469,8 +467,8 @@ class LocalCorrector(Corrector):
         if mapped:
             panes = pa.Table.from_batches(mapped)
             reduced = _reducing(self.step, low, high, plan.watermark, starts)
-            for shard in sorted(set(panes["shard"].to_pylist())):
-                found.append(reduced(panes.filter(pc.equal(panes["shard"], shard))))
+            shards = sorted(set(panes["shard"].to_pylist()))
+            found += [reduced(panes.filter(pc.equal(panes["shard"], shard))) for shard in shards]
         table = pa.concat_tables(found)
         return table if wanted is None else self._semi_join(table, wanted)
 

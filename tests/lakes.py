@@ -17,7 +17,14 @@ from penstock.lake.generation import sealed_rows
 from penstock.lake.ingest.door import HISTORY, LIVE, Door, run_through
 from penstock.lake.log import slack_changes
 from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL, Position, answers_in_force, late_at, position, timely_answers
+from penstock.lake.view import (
+    BACKFILL,
+    Position,
+    answers_in_force,
+    late_at,
+    position,
+    timely_answers,
+)
 from penstock.spark.correct import start_epochs
 from penstock.spark.layout import Layout
 from tests import reference as ref
@@ -154,14 +161,12 @@ def make_lake(home: Path, case: tuple[Any, ref.Step], **overrides: Any) -> Lake:
 
 def some_rows(count: int, seed: int) -> list[Any]:
     """Records seconds apart, minutes late, some of them refused."""
-    draw = random.Random(seed)
-    rows: list[Any] = list(
-        disordered(count, seed=seed, apart=6.0, late_share=0.25, late_by=400.0)
-    )
+    draw = random.Random(seed)  # noqa: S311
+    rows: list[Any] = list(disordered(count, seed=seed, apart=6.0, late_share=0.25, late_by=400.0))
     for i in range(count):
         if draw.random() < 0.06:
-            rows[i] = draw.choice(["not json", "[1]", '{"site": "a"}',
-                                   json_of(rows[i], site=None), json_of(rows[i], bags="x")])  # fmt: skip
+            wrong = ["not json", "[1]", '{"site": "a"}', json_of(rows[i], site=None)]
+            rows[i] = draw.choice([*wrong, json_of(rows[i], bags="x")])
         elif rows[i]["code"] is None:
             rows[i]["code"] = 0
     return rows
@@ -178,13 +183,13 @@ class World:
     """Processes over one lake that take one commit at a time and may die before or after each."""
 
     def __init__(self, home: Path, case: tuple[Any, ref.Step], seed: int) -> None:
-        self.draw = random.Random(seed)
+        self.draw = random.Random(seed)  # noqa: S311
         mode = self.draw.choice(["live", "bounded"])
         source = {"files": str(home / "live"), "format": "jsonl", "mode": mode,
                   "idle_after": "PT0.000001S"}  # fmt: skip
         history = {"files": str(home / "history"), "format": "jsonl"}
         self.lake = make_lake(home, case, source=source, history=history)
-        self.death = Death(random.Random(seed + 1))
+        self.death = Death(random.Random(seed + 1))  # noqa: S311
         rows = some_rows(self.draw.randint(40, 120), seed)
         old = self.draw.choice([0, 0, 10, 30])
         self.waiting = list(self._files(home / "live", rows[old:]))

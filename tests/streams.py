@@ -59,7 +59,7 @@ def disordered(
         late_by: the most.
         begin: of the stream.
     """
-    draw = random.Random(seed)
+    draw = random.Random(seed)  # noqa: S311
     now = 0.0
     rows = []
     for _ in range(count):

@@ -69,10 +69,6 @@ def audited(embedded: Embedded, rides: RideFiles, airflow: Rest) -> None:
     rides.arrive(LOOP - rides.arrived)
     airflow.start("stream__rides", by_itself=True)
     assert eventually(lambda: embedded.sealed() == rides.received), embedded.stream
-    airflow.pause("audit__rides", paused=False)
-    corrected = airflow.finish(airflow.start("correct__rides", by_itself=True))
-    audit = eventually(lambda: airflow.audit_after(corrected))
-    assert audit is not None
-    airflow.finish(audit)
+    airflow.correct_and_audit()
     airflow.stop_stream()
     assert eventually(lambda: embedded.stream.state == "stopped"), embedded.stream

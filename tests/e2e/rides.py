@@ -174,9 +174,8 @@ class RideTruth:
         """).fetchall()
 
     def _one(self, sql: str) -> int:
-        row = self.db.execute(sql).fetchone()
-        assert row is not None
-        return int(row[0])
+        ((value,),) = self.db.execute(sql).fetchall()
+        return int(value)
 
 
 TRUTH = {

@@ -159,7 +159,7 @@ def test_a_range_is_corrected_by_the_form(
     page.screenshot(path=screenshots / "form.png")
     before = {run.name for run in airflow.runs("correct__rides", "manual")}
     dialog.get_by_role("button", name="Trigger").last.click()
-    expect(page.get_by_text("Dag Run Triggered")).to_be_visible()
+    expect(page.get_by_text("Dag Run Triggered").first).to_be_visible()
     (asked,) = (run for run in airflow.runs("correct__rides", "manual") if run.name not in before)
     run = airflow.finish(asked)
     assert run.state == "success"
@@ -181,7 +181,7 @@ def test_a_past_range_is_backfilled_by_the_dialog(
     expect(dialog.get_by_text("2 runs will be triggered")).to_be_visible()
     page.screenshot(path=screenshots / "backfill.png")
     dialog.get_by_role("button", name="Run Backfill").click()
-    expect(page.get_by_text("Backfill in progress")).to_be_visible()
+    expect(page.get_by_text("Backfill in progress").first).to_be_visible()
     runs = eventually(lambda: airflow.runs("correct__rides", "backfill"))
     assert len(runs) == 2
     assert [airflow.finish(run).state for run in runs] == ["success", "success"]
@@ -198,7 +198,7 @@ def test_the_newest_audit_is_read_offline(page: Page, embedded: Embedded) -> Non
     expect(view.get_by_role("heading", name="Quality reports")).to_be_visible()
     row = view.get_by_role("row").filter(has_text="rides")
     expect(row).to_contain_text("15 of 15 hold")
-    row.get_by_role("link", name="Passed").click()
+    row.get_by_role("link", name="Passed", exact=True).click()
     expect(view.get_by_text("15 of 15 expectations hold.")).to_be_visible()
     expect(view.get_by_role("heading", level=1)).to_contain_text("rides: audit")
     expectations = view.get_by_role("table").filter(has_text="Observed")
@@ -218,10 +218,10 @@ def test_a_viewer_reads_and_cannot_trigger(
     page = log_in("viewer").new_page()
     dialog = open_trigger(page, "correct__rides")
     dialog.get_by_role("button", name="Trigger").last.click()
-    expect(dialog.get_by_text("403 Forbidden")).to_be_visible()
+    expect(dialog.get_by_text("403 Forbidden").first).to_be_visible()
     page.screenshot(path=screenshots / "viewer.png")
     page.goto("/plugin/quality")
-    report = page.frame_locator("iframe").get_by_role("link", name="Passed")
+    report = page.frame_locator("iframe").get_by_role("link", name="Passed", exact=True)
     expect(report).to_be_visible()
     page.close()
     assert len(airflow.runs("correct__rides", "manual")) == before

@@ -100,14 +100,9 @@ def test_refused_records_keep_reason_and_place(rides: RideFiles, embedded: Embed
 
 
 def test_the_correction_starts_the_audit_and_both_succeed(airflow: Rest) -> None:
-    airflow.pause("audit__rides", paused=False)
-    corrected = airflow.finish(airflow.start("correct__rides", by_itself=True))
-    assert corrected.state == "success"
+    corrected, audited = airflow.correct_and_audit()
+    assert corrected.state == audited.state == "success"
     assert airflow.outcome(corrected)["changed"] > 0
-    audit = eventually(lambda: airflow.audit_after(corrected))
-    assert audit is not None, "the correction started no audit"
-    audited = airflow.finish(audit)
-    assert audited.state == "success"
     assert airflow.outcome(audited)["failed"] == []
 
 
@@ -143,4 +138,4 @@ def test_marking_its_task_failed_stops_the_stream_gracefully(
     assert eventually(lambda: embedded.stream.state == "stopped"), embedded.stream
     assert not embedded.stream.alive
     assert embedded.stream.driver["state"] == "ended"
-    assert embedded.stream.driver["error"] is None
+    assert embedded.stream.driver.get("error") is None

@@ -90,4 +90,6 @@ def test_a_pair_is_late_exactly_when_its_window_has_ended(spec, event_time, wate
     window = WindowSpec(spec[0] * 1_000, spec[1] * 1_000)
     starts = list(window.windows_of(event_time))
     closed = window.closed_of(window.pane_of(event_time), watermark)
-    assert [s + window.size <= watermark for s in starts] == [i < closed for i in range(len(starts))]
+    assert [s + window.size <= watermark for s in starts] == [
+        i < closed for i in range(len(starts))
+    ]

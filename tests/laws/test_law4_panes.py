@@ -1,5 +1,7 @@
 """Law 4: panes partition time; a window is exactly the union of its panes."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,7 +38,7 @@ def test_a_window_is_the_union_of_its_panes(window: WindowSpec, event_time: int)
         panes = list(window.panes_of(start))
         assert panes[0] == start
         assert panes[-1] + window.pane == start + window.size
-        assert all(b - a == window.pane for a, b in zip(panes, panes[1:], strict=False))
+        assert all(b - a == window.pane for a, b in pairwise(panes))
         assert window.pane_of(event_time) in panes
 
 

@@ -20,7 +20,7 @@ from tests.steps import CASES
 from tests.streams import BEGIN, write_jsonl
 
 pytestmark = pytest.mark.law
-few = settings(max_examples=3)
+few = settings(max_examples=2)
 seeds = st.integers(0, 10_000)
 
 

@@ -67,9 +67,7 @@ def test_a_decision_survives_being_written_down(spec) -> None:
     assert SlackSpec.from_text(spec.to_text()) == spec
 
 
-@given(
-    later=st.lists(st.tuples(st.integers(1, 50), st.integers(0, 9))), block=st.integers(0, 60)
-)
+@given(later=st.lists(st.tuples(st.integers(1, 50), st.integers(0, 9))), block=st.integers(0, 60))
 def test_the_last_decision_in_force_wins(later, block) -> None:
     changes = [SlackChange(0, SlackSpec(SlackPolicy.FIXED, 100))]
     changes += [SlackChange(b, SlackSpec(SlackPolicy.FIXED, k)) for b, k in sorted(later)]

@@ -11,9 +11,8 @@ from penstock.core.request import Job, JobRequest
 pytestmark = pytest.mark.law
 
 zones = st.integers(-86_399, 86_399).map(lambda s: timezone(timedelta(seconds=s)))
-instants = st.datetimes(
-    datetime(1, 1, 3), datetime(9999, 12, 28), timezones=zones | st.just(UTC)  # noqa: DTZ001
-)
+first, last = datetime(1, 1, 3), datetime(9999, 12, 28)  # noqa: DTZ001  zones are drawn
+instants = st.datetimes(first, last, timezones=zones | st.just(UTC))
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 
 

@@ -12,17 +12,18 @@ import yaml
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.lake.generation import Registry
 from penstock.lake.commit import Table
+from penstock.lake.generation import Registry
+from penstock.lake.ingest import door as door_module
 from penstock.spark.session import configuration, open_session
 from penstock.spark.stream_host import StreamHost
 from tests import reference as ref
 from tests.doubles import RecordingPulse, RisingClock, blocks_of
 from tests.lakes import Lake
-from tests.steps import SINCE, SINCE_REF, HOURLY, HOURLY_REF, make_pipeline
+from tests.steps import HOURLY, HOURLY_REF, SINCE, SINCE_REF, make_pipeline
 from tests.streams import disordered, write_files
 
-RECORDS, EACH_FILE = 20_000, 900
+RECORDS, EACH_FILE, BLOCK = 20_000, 900, 1_024
 STEPS = {"hourly": (HOURLY, HOURLY_REF), "since": (SINCE, SINCE_REF)}
 
 
@@ -76,7 +77,8 @@ class Scene:
         )
         base["source"].pop("delta")
         content = base | self.config
-        (pipelines / "p.yaml").write_text(yaml.safe_dump(content, allow_unicode=True))
+        text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+        (pipelines / "p.yaml").write_text(text)
         return pipelines
 
     def answer(
@@ -113,7 +115,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     scene = make_scene(tmp_path_factory.mktemp("log"))
     write_files(scene.home / "live", flow(), EACH_FILE)
     scene.begin()
-    assert scene.lake("hourly").ingest() == RECORDS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door_module, "BLOCK", BLOCK)
+        assert scene.lake("hourly").ingest() == RECORDS
     return scene
 
 
@@ -128,12 +132,8 @@ def truth(log: Scene) -> dict[str, ref.Answers]:
 
 
 @pytest.fixture(scope="session")
-def answered(
-    spark: SparkSession, log: Scene, tmp_path_factory: pytest.TempPathFactory
-) -> Scene:
+def answered(spark: SparkSession, log: Scene, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """The log, answered in as few micro-batches as possible; nothing corrected. Copy it."""
     scene = log.copy(tmp_path_factory.mktemp("answered"))
     scene.answer(spark, blocks=1_000)
     return scene
-
-

@@ -13,8 +13,8 @@ from penstock.lake.commit import Table
 from penstock.lake.correction import pending_count
 from penstock.lake.view import answers_in_force, position
 from penstock.quality.suite import run_suite
-from penstock.spark.audit import Audit
 from penstock.spark.answers import answers_in_force as spark_answers_in_force
+from penstock.spark.audit import Audit
 from penstock.spark.correct import correct_pipeline
 from tests import reference as ref
 from tests.doubles import NOON, FixedClock, RisingClock, assert_same, rows_by_pair
@@ -99,9 +99,7 @@ def judged(rows: dict[str, dict[str, Any]], folder: Path) -> bool:
     )  # fmt: skip
 
 
-def test_a_late_window_may_wait_but_not_for_ever(
-    spark: SparkSession, answered: Scene
-) -> None:
+def test_a_late_window_may_wait_but_not_for_ever(spark: SparkSession, answered: Scene) -> None:
     lake = answered.lake("hourly")
     clock = FixedClock(NOON + timedelta(hours=1))
     rows = Audit(spark, lake.tables, lake.pipeline, clock).comparisons(INTERVAL)

@@ -17,6 +17,7 @@ from penstock.runtime.instance import Instance, InstanceState, ProcessState
 from penstock.runtime.leftovers import left_over
 from penstock.runtime.processes import is_alive
 
+_TROUBLED = ("waiting", "dead", "gave_up")  # in others the last error is history
 _COLOURS = {"running": "green", "waiting": "yellow", "dead": "red", "gave_up": "red"}
 
 
@@ -121,6 +122,7 @@ def _show_streams(folder: Path, console: Console) -> None:
     for name in names:
         known = control.status(StreamPaths(folder, name))
         figures = known.driver if known.alive else {}
+        error = known.error if known.state in _TROUBLED else figures.get("error")
         table.add_row(
             name,
             _coloured(known.state),
@@ -128,7 +130,7 @@ def _show_streams(folder: Path, console: Console) -> None:
             str(known.said.get("restarts", "")),
             str(figures.get("block", "")),
             str(figures.get("records_per_second", "")),
-            str(known.error or figures.get("error") or ""),
+            str(error or ""),
         )
     console.print(table)
 

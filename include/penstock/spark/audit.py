@@ -131,6 +131,8 @@ class Audit:
             if name not in events.columns:
                 kind = types.get(name, self.pipeline.types[name])
                 events = events.withColumn(name, F.lit(None).cast(SQL_TYPES[kind]))
+        for key in step.key_names:  # declared later than the record came: it has no answer
+            events = events.where(F.col(key).isNotNull())
         return events if step.where is None else events.where(F.expr(to_sql(step.where)))
 
     def _sealed(self, frame: DataFrame, at: Position) -> DataFrame:

@@ -55,7 +55,7 @@ def _codes(column: pa.ChunkedArray | Longs) -> tuple[Longs, int]:
             return column - low, high - low + 1
         codes, uniques = pd.factorize(column)
         return codes.astype(np.int64), len(uniques)
-    encoded = column.combine_chunks().dictionary_encode()
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return np.asarray(encoded.indices).astype(np.int64), max(len(encoded.dictionary), 1)

@@ -49,7 +49,7 @@ def map_records(step: StepSpec, events: pa.Table, marks: Marks) -> pa.Table:
         A partials table grouped by ``pane`` (start, us) and ``closed``.
     """
     layout, spec = Layout(step), step.window
-    events = rows_where(step.where, events)
+    events = _with_keys(step, rows_where(step.where, events))
     times = np.asarray(pc.cast(events["event_time"], pa.int64()))
     if spec.landmark:
         events = events.filter(pa.array(times >= spec.origin))
@@ -57,6 +57,17 @@ def map_records(step: StepSpec, events: pa.Table, marks: Marks) -> pa.Table:
     pane = (times - spec.origin) // spec.pane * spec.pane + spec.origin
     closed = closed_of(spec, pane, marks.at(np.asarray(events["block"])))
     return layout.of_records(events, {"pane": pane, "closed": closed})
+
+
+def _with_keys(step: StepSpec, events: pa.Table) -> pa.Table:
+    """Without records that lack a key: they came before its column was declared.
+
+    The door refuses such a record from then on; the audit leaves it out likewise.
+    """
+    for key in step.key_names:
+        if events[key].null_count:
+            events = events.filter(pc.is_valid(events[key]))
+    return events
 
 
 def first_window(spec: WindowSpec, panes: Longs) -> Longs:

@@ -162,12 +162,20 @@ class StreamHost:
         """Let running micro-batches finish, then stop."""
         self._halt.set()
         self._ingest.join()
-        for query in self.queries.values():
+        running = {name: _finished_batches(query) for name, query in self.queries.items()}
+        for name, query in self.queries.items():
             while query.isActive and query.status["isTriggerActive"]:
-                if query.status["message"].startswith("Waiting"):
+                waits = query.status["message"].startswith("Waiting")
+                if waits or _finished_batches(query) != running[name]:  # a backlog is for later
                     break
                 threading.Event().wait(0.02)
             query.stop()
+
+
+def _finished_batches(query: StreamingQuery) -> int:
+    """Number of the last micro-batch that is done; -1: none in this run."""
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])
 
 
 def _said(broken: StreamingQueryException) -> str:

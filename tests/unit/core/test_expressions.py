@@ -1,6 +1,7 @@
 """One meaning of an expression in every layer: vectorised, as SQL, and in plain Python."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -79,7 +80,7 @@ WHERES: list[tuple[str, Callable[[Row], bool | None]]] = [
 
 
 def finite(value: float | None) -> float | None:
-    return None if value is None or value != value or value in {float("inf"), -float("inf")} else value
+    return value if value is not None and math.isfinite(value) else None
 
 
 def divided(a: float | None, b: float | None) -> float | None:

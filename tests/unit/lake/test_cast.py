@@ -12,11 +12,12 @@ from penstock.core.measure import ColumnType
 from penstock.lake.ingest.cast import cast, from_python
 
 VIENNA = ZoneInfo("Europe/Vienna")
+HERE = ZoneInfo("UTC")
 BAD = object()
 C = ColumnType
 
 
-def one(value: Any, kind: ColumnType, zone: ZoneInfo = ZoneInfo("UTC")) -> Any:
+def one(value: Any, kind: ColumnType, zone: ZoneInfo = HERE) -> Any:
     """A value cast between two others that are fine; BAD where it could not be."""
     array = value if isinstance(value, pa.Array) else pa.array([value])
     out, bad = cast(array, kind, zone)
@@ -36,7 +37,8 @@ TEXTS = [
     (C.LONG, "-9223372036854775808", -(2**63)), (C.LONG, "9" * 25, BAD), (C.LONG, "true", BAD),
     (C.BOOLEAN, "true", True), (C.BOOLEAN, "FALSE", False), (C.BOOLEAN, "1", True),
     (C.BOOLEAN, "0", False), (C.BOOLEAN, "yes", BAD), (C.BOOLEAN, "", None),
-    (C.STRING, "x", "x"), (C.STRING, " x ", " x "), (C.STRING, "", None), (C.STRING, "Zürich", "Zürich"),
+    (C.STRING, "x", "x"), (C.STRING, " x ", " x "), (C.STRING, "", None),
+    (C.STRING, "Zürich", "Zürich"),
     (C.TIMESTAMP, "2024-02-29T12:00:00Z", datetime(2024, 2, 29, 12, tzinfo=UTC)),
     (C.TIMESTAMP, "2024-02-29 12:00:00", datetime(2024, 2, 29, 12, tzinfo=UTC)),
     (C.TIMESTAMP, "2024-02-29T12:00", datetime(2024, 2, 29, 12, tzinfo=UTC)),
@@ -53,7 +55,8 @@ TEXTS = [
 @pytest.mark.parametrize(("kind", "text", "wanted"), TEXTS)
 def test_text(kind: ColumnType, text: str, wanted: Any) -> None:
     assert one(text, kind) == wanted
-    together, bad = cast(pa.array(["@@" if kind is not C.STRING else "ok", text, None]), kind, VIENNA)
+    other = "@@" if kind is not C.STRING else "ok"
+    together, bad = cast(pa.array([other, text, None]), kind, HERE)
     assert bad.tolist() == [kind is not C.STRING, wanted is BAD, False]
     assert together[2].as_py() is None
 
@@ -99,8 +102,10 @@ def test_an_instant_without_zone_is_read_in_the_pipelines() -> None:
 
 
 def test_a_repeated_hour_is_its_first_and_a_skipped_one_its_beginning() -> None:
-    assert one("2024-10-27T02:30:00", C.TIMESTAMP, VIENNA) == datetime(2024, 10, 27, 0, 30, tzinfo=UTC)
-    assert one("2024-03-31T02:30:00", C.TIMESTAMP, VIENNA) <= datetime(2024, 3, 31, 1, tzinfo=UTC)
+    first = datetime(2024, 10, 27, 0, 30, tzinfo=UTC)
+    assert one("2024-10-27T02:30:00", C.TIMESTAMP, VIENNA) == first
+    beginning = datetime(2024, 3, 31, 1, tzinfo=UTC)
+    assert one("2024-03-31T02:30:00", C.TIMESTAMP, VIENNA) <= beginning
 
 
 @pytest.mark.parametrize(("values", "kind", "wanted"), [

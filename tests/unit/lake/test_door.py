@@ -8,6 +8,7 @@ import pytest
 from pyarrow import compute as pc
 
 from penstock.lake.commit import Table
+from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest.door import HISTORY, LIVE, Door, run_through
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables
@@ -22,7 +23,10 @@ class Gate:
     def __init__(self, home: Path, kind: str, **overrides: Any) -> None:
         source = {"files": str(home / "live"), "format": kind} | overrides.pop("source", {})
         overrides = {"skew": "PT5M", "not_before": "2024-01-01T00:00:00Z"} | overrides
-        self.home, self.pipeline = home, make_pipeline(home, {"s": SITES}, source=source, **overrides)
+        self.home, self.pipeline = (
+            home,
+            make_pipeline(home, {"s": SITES}, source=source, **overrides),
+        )
         self.tables = Tables(str(home / "lake"), "p")
         self.clock: Any = FixedClock(BEGIN + timedelta(days=1))
 
@@ -187,7 +191,8 @@ def test_an_arrival_column_is_the_ingest_time(tmp_path: Path) -> None:
     gate = Gate(tmp_path, "jsonl", arrival_time="came")
     gate.write("a.jsonl", f'{{"event_time": "{T}", "site": "x", "came": "2024-03-01T12:01:00Z"}}\n'
                f'{{"event_time": "{T}", "site": "y"}}\n'
-               f'{{"event_time": "{T}", "site": "z", "came": "2024-03-01T11:50:00Z"}}\n')  # fmt: skip
+               f'{{"event_time": "{T}", "site": "z", "came": "2024-03-01T11:50:00Z"}}\n'
+               )  # fmt: skip
     gate.take()
     assert [r["ingest_time"] for r in gate.rows("events")] == [at("12:01"), gate.clock.now()]
     assert [r[1] for r in gate.refused()] == ["event time ahead of arrival"]
@@ -198,7 +203,9 @@ def test_a_repeated_id_is_refused_within_the_horizon_also_after_a_restart(tmp_pa
                 "uid": "long"}, id={"column": "uid", "horizon": "PT1H"})  # fmt: skip
 
     def send(name: str, *ids: Any) -> list[str]:
-        write_jsonl(tmp_path / "live" / name, [{"event_time": T, "site": "x", "uid": i} for i in ids])
+        write_jsonl(
+            tmp_path / "live" / name, [{"event_time": T, "site": "x", "uid": i} for i in ids]
+        )
         before = len(gate.rows("quarantine"))
         gate.take()
         return [r["reason"] for r in gate.rows("quarantine")][before:]
@@ -236,16 +243,18 @@ def test_a_repeated_id_is_decided_again_the_same_after_a_kill(tmp_path: Path, de
     assert [r["arrival_seq"] for r in gate.rows("quarantine")] == [2, 4]
 
 
-def test_blocks_are_whole_and_in_order_with_their_figures(tmp_path: Path) -> None:
+def test_blocks_are_whole_and_in_order_with_their_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 1_024)
     gate = Gate(tmp_path, "parquet")
     rows = disordered(2_500, seed=3)
     write_parquet(tmp_path / "live" / "a.parquet", rows)
     gate.clock.move(timedelta(days=1))
     assert gate.take() == 2_500
     blocks = gate.rows("blocks")
-    assert [(b["first_seq"], b["last_seq"]) for b in blocks] == [
-        (first, min(first + 255, 2_499)) for first in range(0, 2_500, 256)
-    ]
+    spans = [(b["first_seq"], b["last_seq"]) for b in blocks]
+    assert spans == [(0, 1023), (1024, 2047), (2048, 2499)]
     newest = None
     for block in blocks:
         part = [r["event_time"] for r in rows[block["first_seq"] : block["last_seq"] + 1]]

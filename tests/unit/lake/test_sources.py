@@ -1,5 +1,6 @@
 """What waits at a source, in which order: files, parts of large ones, a Delta table by its log."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,9 @@ def test_a_large_text_is_taken_in_parts_by_lines(
     monkeypatch.setattr(source_module, "BYTES_PER_PLAN", 300)
     for kind in ("jsonl", "csv"):
         home = tmp_path / kind
-        pipeline = make_pipeline(home, {"s": SITES}, source={"files": str(home / "in"), "format": kind})
+        pipeline = make_pipeline(
+            home, {"s": SITES}, source={"files": str(home / "in"), "format": kind}
+        )
         rows = disordered(50, seed=1)
         if kind == "jsonl":
             write_jsonl(home / "in" / "a.jsonl", rows)
@@ -111,7 +114,9 @@ def delta_door(home: Path) -> tuple[Door, Any, Tables]:
 
 def append(home: Path, rows: list[Any], **options: Any) -> None:
     schema = pa.schema(ARROW.items())
-    write_deltalake(str(home / "table"), pa.Table.from_pylist(rows, schema), mode="append", **options)
+    write_deltalake(
+        str(home / "table"), pa.Table.from_pylist(rows, schema), mode="append", **options
+    )
 
 
 def test_a_delta_table_is_followed_by_its_log_and_compaction_adds_nothing(tmp_path: Path) -> None:
@@ -132,7 +137,7 @@ def test_a_delta_table_is_followed_by_its_log_and_compaction_adds_nothing(tmp_pa
 
 def test_a_partitioned_delta_table_keeps_the_columns_of_its_paths(tmp_path: Path) -> None:
     door, pipeline, tables = delta_door(tmp_path)
-    append(tmp_path, [r for r in disordered(30, seed=4)], partition_by=["site"])
+    append(tmp_path, disordered(30, seed=4), partition_by=["site"])
     assert run_through(door, "live", None, None) == 30
     sites = {r["site"] for b in blocks_of(tables, pipeline) for r in b.records}
     assert {"Zürich", "São Paulo", "a'b"} <= sites
@@ -156,7 +161,10 @@ def test_a_delta_table_with_deletion_vectors_is_refused_with_the_remedy(tmp_path
     log = tmp_path / "table" / "_delta_log"
     append(tmp_path, disordered(3, seed=1))
     commit = log / f"{0:020d}.json"
-    commit.write_text(commit.read_text().replace('"add":{', '"add":{"deletionVector":{"x":1},'))
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4,
+              "sizeInBytes": 40, "cardinality": 2}  # fmt: skip
+    marked = f'"add":{{"deletionVector":{json.dumps(vector)},'
+    commit.write_text(commit.read_text().replace('"add":{', marked))
     found = Waiting(Source.model_validate({"delta": str(tmp_path / "table")}), tmp_path)
     with pytest.raises(ConfigError, match=r"deletion vectors.*enableDeletionVectors = false"):
         found.items()
