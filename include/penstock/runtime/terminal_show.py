@@ -95,7 +95,8 @@ def _stream(settings: Settings, pipeline: Pipeline) -> Text:
     said = known.state.replace("_", " ")
     if known.state == "dead":
         said = f"dead: its supervisor was killed; the DAG stream__{pipeline.name} starts it again"
-    return Text(f"{said}: {known.error}" if known.error else said, style=colour)
+    troubled = known.state in {"waiting", "dead", "gave_up"}  # in others the error is history
+    return Text(f"{said}: {known.error}" if troubled and known.error else said, style=colour)
 
 
 def _audit(latest: Mapping[str, Any], folder: object) -> Text:
