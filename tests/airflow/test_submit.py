@@ -158,7 +158,7 @@ def test_a_missing_connection_is_an_error_and_not_a_submission_to_yarn(
 def test_missing_jars_name_the_make_target(submit: Any, tmp_path: Path) -> None:
     (tmp_path / "jars" / "delta.jar").unlink()
     task, asked = submit("audit", "0")
-    with pytest.raises(AirflowFailException, match="make jars"):
+    with pytest.raises(AirflowFailException, match="make setup"):
         task.execute(asked)
 
 

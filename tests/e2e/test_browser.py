@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_audits(audited: None, airflow: Rest) -> None:
+def no_audits(browser: Browser, audited: None, airflow: Rest) -> None:
     """Keep the two cores for what is looked at: corrections would start audits."""
     airflow.pause("audit__rides")
 
