@@ -515,7 +515,12 @@ def deadly_commits(death: Callable[[], None]) -> Iterator[None]:
 
 
 def lose_memory(folder: Path, how: str) -> None:
-    """Lose Spark's offset log, its commits and state, or all of a checkpoint."""
+    """Lose Spark's offset log or its newest entry, its commits and state, or a checkpoint."""
+    if how == "newest":
+        logged = sorted((folder / "offsets").glob("*"), key=lambda path: int(path.name))
+        for path in logged[-1:]:
+            path.unlink()
+        return
     names = {"offsets": ["offsets"], "commits": ["commits", "state"], "all": [""]}[how]
     for name in names:
         shutil.rmtree(folder / name, ignore_errors=True)

@@ -276,7 +276,7 @@ class World:
 
         newest = generations(self.lake.tables, self.lake.step)[-1].number
         folder = Path(self.lake.tables.checkpoint(self.lake.step, newest))
-        lose_memory(folder, self.draw.choice(["offsets", "commits", "all"]))
+        lose_memory(folder, self.draw.choice(["newest", "newest", "offsets", "commits", "all"]))
 
     def finish(self) -> None:
         """Everything waiting is taken, answered and corrected."""

@@ -26,12 +26,18 @@ DAY = ("2024/03/02", "2024/03/03")
 DAY_MICROS = (1_709_337_600_000_000, 1_709_424_000_000_000)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def program() -> str:
+    """Of a browser; asked for before anything is started."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         needed = os.environ.get("PENSTOCK_REQUIRE_BROWSER") == "1"
         (pytest.fail if needed else pytest.skip)(REMEDY)
+    return program
+
+
+@pytest.fixture(scope="module")
+def browser(program: str) -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -40,7 +46,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_audits(browser: Browser, audited: None, airflow: Rest) -> None:
+def no_audits(program: str, audited: None, airflow: Rest) -> None:
     """Keep the two cores for what is looked at: corrections would start audits."""
     airflow.pause("audit__rides")
 

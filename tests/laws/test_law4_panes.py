@@ -50,17 +50,25 @@ def test_the_windows_of_an_instant_are_those_that_hold_it(
     assert list(window.windows_of(event_time)) == oracle.starts(event_time)
 
 
-@given(window=windows(), event_time=times, watermark=times | st.sampled_from([BEGINNING, FOREVER]))
+@given(
+    window=windows(),
+    event_time=times,
+    which=st.integers(-2, 400),
+    beside=st.sampled_from([-1, 0, 1]),
+)
 def test_the_vectorised_forms_mean_the_same(
-    window: WindowSpec, event_time: int, watermark: int
+    window: WindowSpec, event_time: int, which: int, beside: int
 ) -> None:
     pane = window.pane_of(event_time)
     one = np.array([pane], np.int64)
     starts = list(window.windows_of(pane))
     assert first_window(window, one)[0] == window.first_window(pane) == starts[0]
     assert windows_a_pane(window, one)[0] == len(starts)
-    assert closed_of(window, one, watermark)[0] == window.closed_of(pane, watermark)
-    assert window.closed_of(pane, watermark) == sum(s + window.size <= watermark for s in starts)
+    end = starts[0] + (which % (len(starts) + 3) - 1) * window.slide + window.size
+    for watermark in (end + beside, BEGINNING, FOREVER):  # on the end of a window, or beside it
+        closed = sum(s + window.size <= watermark for s in starts)
+        assert window.closed_of(pane, watermark) == closed
+        assert closed_of(window, one, watermark)[0] == closed
 
 
 @given(period=milliseconds, origin=st.integers(-500, 500), event_time=times)

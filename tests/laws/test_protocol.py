@@ -21,7 +21,7 @@ pytestmark = pytest.mark.law
 NAMES = sorted(CASES)
 
 
-def survives(home: Path, seed: int, steps: int = 45) -> World:
+def survives(home: Path, seed: int, steps: int = 90) -> World:
     world = World(home, CASES[NAMES[seed % len(NAMES)]], seed)
     world.death.share = world.draw.choice([0.0, 0.03, 0.1])
     with deadly_commits(world.death):
@@ -49,12 +49,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correct_module, "PAIRS_A_CHUNK", 16)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [1, 3, 7, 101, 111, 116])
 def test_any_schedule_keeps_the_laws(tmp_path: Path, seed: int) -> None:
     survives(tmp_path, seed)
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("seed", range(100, 180))
+@pytest.mark.parametrize("seed", range(200, 280))
 def test_many_schedules_keep_the_laws(tmp_path: Path, seed: int) -> None:
-    survives(tmp_path, seed, steps=90)
+    survives(tmp_path, seed)

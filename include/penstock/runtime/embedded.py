@@ -32,6 +32,7 @@ _POLL_SECONDS = 0.25
 _QUIET_SECONDS = 3.0  # no new DAG for so long: all files are parsed
 _SETTLED = timedelta(minutes=2)  # joined so long after its start: every file was parsed
 _HOPELESS_FAILURES = 3  # in a row
+_TOKEN_TRIES = 20  # a busy server may not answer in time
 _launched: list["subprocess.Popen[bytes]"] = []  # kept: the supervisor outlives its Popen object
 
 
@@ -212,15 +213,24 @@ def _parsing(settings: Settings, url: str, since: datetime, console: Console) ->
     files = {path.name for path in (settings.root / "dags").glob("*.py")}
     if not files:
         return
-    bearer = probe.token(url, "admin", passwords(settings).get("admin", "")) or ""
+    for _ in range(_TOKEN_TRIES):
+        if bearer := probe.token(url, "admin", passwords(settings).get("admin", "")):
+            break
+        yield ""
+    else:
+        raise TransientError(
+            f"the user interface does not accept the password of admin in {passwords_file(settings)}."
+            " Was the file edited? Then: make down, make up"
+        )
     seen = probe.Parsed(frozenset(), frozenset(), ())
     changed = time.monotonic()
     long_up = SystemClock().now() - since > _SETTLED
     while True:
         try:
             now = probe.parsed(url, bearer, since)
-        except httpx.HTTPError as error:
-            raise TransientError(f"the user interface refuses its own password: {error}") from error
+        except httpx.HTTPError:  # busy for a moment; the limit of the start ends a lasting one
+            yield ""
+            continue
         if (now.dags, now.files) != (seen.dags, seen.files):
             seen, changed = now, time.monotonic()
         quiet = long_up or time.monotonic() - changed > _QUIET_SECONDS
