@@ -174,3 +174,16 @@ def test_a_window_with_only_late_records_gets_its_first_answer_as_revision_1(
     assert lake.correct() == 3
     found = answers_in_force(lake.tables, lake.step).to_pylist()
     assert [(r["site"], r["revision"], r["n_records"]) for r in found] == [("only late", 1, 1)] * 3
+
+
+def test_the_first_record_after_a_plan_is_in_the_next(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, CASES["sites"])
+    lake.query()
+    early = {"event_time": BEGIN, "site": "late", "code": 1}
+    newest = {"event_time": BEGIN + timedelta(hours=1), "site": "newest", "code": 1}
+    for i, row in enumerate((newest, early, early)):
+        write_jsonl(tmp_path / "live" / f"{i}.jsonl", [row])
+        lake.ingest()
+        lake.query().run()
+        assert lake.correct() == (3 if row is early else 0)
+    assert {row["n_records"] for row in lake.in_force().values()} == {2}

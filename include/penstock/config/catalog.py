@@ -71,11 +71,15 @@ class Catalog:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read every ``*.yaml`` of a folder; one bad file never hides the others."""
-        pipelines, errors = [], []
+        pipelines: list[Pipeline] = []
+        errors: list[ConfigProblem] = []
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
             found, problems = read_pipeline(path)
             errors.extend(problems)
-            if found is not None:
+            if found is not None and found.name in {p.name for p in pipelines}:
+                said = f"another file is called {found.name} too"
+                errors.append(ConfigProblem(path, 1, "file", said, "Rename one"))
+            elif found is not None:
                 pipelines.append(found)
         return cls(tuple(pipelines), tuple(errors))
 
@@ -98,28 +102,29 @@ def read_pipeline(path: Path) -> tuple[Pipeline | None, list[ConfigProblem]]:
     """One file: the pipeline, or all its problems in the order of their lines."""
     try:
         node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        if not isinstance(node, yaml.MappingNode):
+            said = "is empty or not a mapping"
+            return None, [ConfigProblem(path, 1, "file", said, "See the docs")]
+        lines = dict(_lines(node, ()))
+        doubled = list(_doubled(node, ()))
+        content = _content(node)
     except yaml.MarkedYAMLError as broken:
         mark = broken.problem_mark
         line = mark.line + 1 if mark is not None else 1
         return None, [ConfigProblem(path, line, "yaml", str(broken.problem), "Mend the YAML")]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as broken:
+    except RecursionError:
+        said = "is nested too deeply, or holds itself"
+        return None, [ConfigProblem(path, 1, "yaml", said, "Mend the YAML")]
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as broken:
         return None, [ConfigProblem(path, 1, "file", f"cannot be read: {broken}", "Mend the file")]
-    if not isinstance(node, yaml.MappingNode):
-        return None, [ConfigProblem(path, 1, "file", "is empty or not a mapping", "See the docs")]
-    lines = dict(_lines(node, ()))
     twice = [
-        ConfigProblem(path, line, _dots(loc), "stands twice", "Delete one")
-        for loc, line in _doubled(node, ())
+        ConfigProblem(path, line, _dots(loc), "stands twice", "Delete one") for loc, line in doubled
     ]
-    loader = yaml.SafeLoader("")
-    try:
-        content: dict[Any, Any] = loader.construct_document(node)
-    except yaml.MarkedYAMLError as broken:
-        mark = broken.problem_mark
-        line = mark.line + 1 if mark is not None else 1
-        return None, [ConfigProblem(path, line, "yaml", str(broken.problem), "Mend the YAML")]
-    finally:
-        loader.dispose()
+    twice += [
+        ConfigProblem(path, _line((name,), lines), name, "unknown key", "Name the file instead")
+        for name in ("name", "path")
+        if name in content
+    ]
     content |= {"name": path.stem, "path": path}
     try:
         pipeline = Pipeline.model_validate(content)
@@ -129,6 +134,15 @@ def read_pipeline(path: Path) -> tuple[Pipeline | None, list[ConfigProblem]]:
         return None, sorted([*twice, *found], key=lambda p: p.line)
     problems = [*twice, *_expressions(pipeline.steps, pipeline.types, path, lines)]
     return (None, problems) if problems else (pipeline, [])
+
+
+def _content(node: yaml.MappingNode) -> dict[Any, Any]:
+    loader = yaml.SafeLoader("")
+    try:
+        content: dict[Any, Any] = loader.construct_document(node)
+    finally:
+        loader.dispose()
+    return content
 
 
 def _readable_types(content: dict[Any, Any]) -> dict[str, ColumnType]:

@@ -43,6 +43,7 @@ UNARY: dict[type[sql.Expr], Operator] = {
     sql.Is: Operator.IS_NULL,
     sql.In: Operator.IN,
 }
+ORDER = {Operator.LESS, Operator.LESS_EQUAL, Operator.GREATER, Operator.GREATER_EQUAL}
 FUNCTIONS: dict[type[sql.Expr], Function] = {
     sql.Count: Function.COUNT,
     sql.Sum: Function.SUM,
@@ -105,9 +106,9 @@ def _convert(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression:
     if leaf is not None:
         return leaf
     operator = UNARY.get(type(node)) or BINARY.get(type(node))
-    if operator is None or (
-        isinstance(node, sql.Is) and not isinstance(node.args["expression"], sql.Null)
-    ):
+    subquery = isinstance(node, sql.In) and not node.expressions
+    other_is = isinstance(node, sql.Is) and not isinstance(node.args["expression"], sql.Null)
+    if operator is None or subquery or other_is:
         raise ValueError(
             f"'{node.sql(dialect='spark')}' is not supported: use columns, constants, + - * /,"
             " comparisons, IN, IS NULL, AND, OR, NOT"
@@ -129,7 +130,10 @@ def _leaf(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression | Non
     if isinstance(node, sql.Boolean):
         return Literal(bool(node.this))
     if isinstance(node, sql.Literal):
-        return Literal(str(node.this) if node.is_string else float(node.this))
+        value = str(node.this) if node.is_string else float(node.this)
+        if value in (float("inf"), float("-inf")):
+            raise ValueError(f"{node.this} is beyond the largest double: write a smaller number")
+        return Literal(value)
     return None
 
 
@@ -151,6 +155,8 @@ def _checked(operator: Operator, arguments: tuple[Expression, ...], node: sql.Ex
         raise ValueError(
             f"'{text}' compares {' with '.join(dict.fromkeys(kinds))}: make them alike"
         )
+    if operator in ORDER and "boolean" in kinds:
+        raise ValueError(f"'{text}': truth values have no order. Compare with = or <>")
     if "timestamp" in kinds and operator is not Operator.IS_NULL:
         raise ValueError(f"'{text}': instants can only be tested with IS NULL")
     return Operation(operator, arguments)

@@ -140,7 +140,9 @@ class StepConfig(Model):
 
     def problems(self, types: Mapping[str, ColumnType]) -> Iterator[tuple[str, str]]:
         """Everything wrong with the keys and expressions: which part, and what."""
-        for key in self.keys:
+        for key in dict.fromkeys(self.keys):
+            if self.keys.count(key) > 1:
+                yield "keys", f"{key} stands twice. Delete one"
             if said := self._wrong_key(key, types):
                 yield "keys", said
         if self.where is not None:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -213,22 +213,15 @@ def _parsing(settings: Settings, url: str, since: datetime, console: Console) ->
     files = {path.name for path in (settings.root / "dags").glob("*.py")}
     if not files:
         return
-    for _ in range(_TOKEN_TRIES):
-        if bearer := probe.token(url, "admin", passwords(settings).get("admin", "")):
-            break
-        yield ""
-    else:
-        raise TransientError(
-            f"the user interface does not accept the password of admin in {passwords_file(settings)}."
-            " Was the file edited? Then: make down, make up"
-        )
+    bearer = yield from _token(settings, url)
     seen = probe.Parsed(frozenset(), frozenset(), ())
     changed = time.monotonic()
     long_up = SystemClock().now() - since > _SETTLED
     while True:
         try:
             now = probe.parsed(url, bearer, since)
-        except httpx.HTTPError:  # busy for a moment; the limit of the start ends a lasting one
+        except httpx.HTTPError:  # busy for a moment; else the start's limit ends this
+            _living(settings, Instance(settings.home))
             yield ""
             continue
         if (now.dags, now.files) != (seen.dags, seen.files):
@@ -240,6 +233,18 @@ def _parsing(settings: Settings, url: str, since: datetime, console: Console) ->
     for file, said in seen.errors:
         console.print(f"  [red]✗[/] {file}: {escape(said)}", highlight=False)
     yield f"{len(seen.dags)} DAGs parsed"
+
+
+def _token(settings: Settings, url: str) -> Generator[str, None, str]:
+    password = passwords(settings).get("admin", "")
+    for _ in range(_TOKEN_TRIES):
+        if bearer := probe.token(url, "admin", password):
+            return bearer
+        yield ""
+    raise TransientError(
+        f"the user interface does not take admin's password in {passwords_file(settings)}."
+        " Was the file edited? Then: make down, make up"
+    )
 
 
 def _living(settings: Settings, instance: Instance) -> InstanceState:

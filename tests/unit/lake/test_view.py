@@ -9,7 +9,7 @@ from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations, note_failure, sealed_rows
 from penstock.lake.ingest import door as door_module
 from penstock.lake.view import answers_in_force, balance, in_force, position, timely_answers
-from tests.doubles import Killed, blocks_of, deadly_commits
+from tests.doubles import Killed, blocks_of, deadly_commits, lose_memory
 from tests.lakes import Lake, make_lake, some_rows
 from tests.steps import CASES, COLUMNS
 from tests.streams import BEGIN, write_jsonl
@@ -91,6 +91,27 @@ def test_a_lost_checkpoint_is_a_new_generation_of_the_same_epoch(lake: Lake) -> 
     query = lake.query()
     assert (query.generation.number, query.generation.epoch) == (1, 0)
     assert query.generation.block == sealed_rows(lake.tables, lake.step, 0)[-1].block
+    query.run()
+    lake.check()
+
+
+@pytest.mark.parametrize(("loss", "generation"), [("nothing", 0), ("newest", 1), ("offsets", 1)])
+def test_a_batch_sealed_but_not_checkpointed_is_replayed_only_as_it_was_planned(
+    lake: Lake, loss: str, generation: int
+) -> None:
+    lake.query(blocks=3).work()
+    deaths = iter([False, False, True])  # offset log, state, and dead before Spark's commit
+
+    def dies() -> None:
+        if next(deaths):
+            raise Killed
+
+    with pytest.raises(Killed):
+        lake.query(blocks=2, dies=dies).work()
+    if loss != "nothing":
+        lose_memory(Path(lake.tables.checkpoint(lake.step, 0)), loss)
+    query = lake.query(blocks=5)
+    assert query.generation.number == generation
     query.run()
     lake.check()
 
