@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "penstock",
     deadline=None,
-    max_examples=25,
+    max_examples=18,
     derandomize=True,
     suppress_health_check=[
         HealthCheck.too_slow,
