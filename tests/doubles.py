@@ -380,7 +380,7 @@ class LocalQuery:
         past = past_marks(tables, Table(spec), epoch, self.generation, changes)
         self.step, self.dies = step, dies
         self.reader = LogReader(
-            SourceSpec(step, tables, spec, self.generation, epoch, changes, past, (0, 1), 2, blocks)
+            SourceSpec(step, tables, spec, self.generation, changes, past, (0, 1), 2, blocks)
         )
         self.folder = local(tables.checkpoint(step, self.generation.number))
         self.sink = StepSink(tables, step, self.generation.number, clock, lambda _: None)

@@ -56,7 +56,6 @@ def start_query(
         tables=tables,
         events=events,
         generation=generation,
-        epoch=epoch,
         changes=changes,
         past=past_marks(tables, Table(events), epoch, generation, changes),
         shards=shards,

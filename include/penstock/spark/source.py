@@ -47,7 +47,6 @@ class SourceSpec:
         tables: where the log lies.
         events: the table of events as the pipeline file declares it.
         generation: where to start, and from which state.
-        epoch: the definition's first generation: blocks before it are history.
         changes: slack decisions.
         past: watermarks in force for blocks of the epoch before the generation.
         shards: ids of the reducer's shards.
@@ -59,7 +58,6 @@ class SourceSpec:
     tables: Tables
     events: TableSpec
     generation: Generation
-    epoch: Generation
     changes: tuple[SlackChange, ...]
     past: Marks
     shards: tuple[int, ...]
