@@ -42,7 +42,19 @@ from penstock.spark.query import past_marks
 from penstock.spark.reducer import Reducer
 from penstock.spark.sink import StepSink
 from penstock.spark.source import LogReader, SourceSpec
-from penstock.spark.wire import ANSWER, LATE, PARTIAL, PUNCTUATION, STATUS, Wire, filled
+from penstock.spark.wire import (
+    ANSWER,
+    LATE,
+    PACKET,
+    PARTIAL,
+    PUNCTUATION,
+    STATUS,
+    Wire,
+    message,
+    messages_in,
+    packets,
+    table_in,
+)
 from tests import reference as ref
 from tests.steps import COLUMNS
 
@@ -142,7 +154,7 @@ class FakeHandle:
 
 def reduce(step: StepSpec, states: dict[int, Any], incoming: pa.Table, pieces: int = 1) -> pa.Table:
     """What the reducer gives for one micro-batch, all shards; changes ``states``."""
-    wire, found = Wire(step), [Wire(step).outgoing.empty_table()]
+    found = [PACKET.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
         rows = incoming.filter(pc.equal(incoming["shard"], shard))
         reducer = Reducer(step)
@@ -151,7 +163,7 @@ def reduce(step: StepSpec, states: dict[int, Any], incoming: pa.Table, pieces: i
         frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]
         for out in reducer.handleInputRows(shard, iter(frames), None):
             assert isinstance(out, pd.DataFrame)
-            found.append(pa.Table.from_pandas(out, schema=wire.outgoing, preserve_index=False))
+            found.append(pa.Table.from_pandas(out, schema=PACKET, preserve_index=False))
         reducer.close()
     return pa.concat_tables(found)
 
@@ -232,29 +244,25 @@ def _incoming(
     partials = wire.to_inner(map_records(step, events, marks))
     keys = [partials[k] for k in wire.layout.keys]
     which = hash_rows(keys, partials.num_rows) % shards
-    columns = {n: partials[n] for n in wire.panes.names}
-    rows = filled(wire.incoming, partials.num_rows, shard=which, kind=PARTIAL, **columns)
-    ids = pa.array(range(shards), pa.int64())
-    told = filled(wire.incoming, shards, shard=ids, kind=PUNCTUATION, meta=json.dumps(meta))
-    return pa.concat_tables([rows, told])
+    out = [message(shard, PUNCTUATION, meta) for shard in range(shards)]
+    out += [packets(n, PARTIAL, partials.filter(pa.array(which == n))) for n in range(shards)]
+    return pa.concat_tables(out)
 
 
 def _note(step: StepSpec, found: pa.Table, out: Answered) -> None:
     wire = Wire(step)
-    kinds = found["kind"]
-    answers = found.filter(pc.equal(kinds, ANSWER))
+    answers = table_in(found, ANSWER, wire.windows)
     measures = wire.layout.finish(answers)
     for i, row in enumerate(answers.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
         assert pair not in out.timely, f"two timely answers of {pair}"
         values = {name: column[i].as_py() for name, column in measures.items()}
         out.timely[pair] = values | {"n_records": row["n_records"], "seq": row["last_seq"]}
-    late = found.filter(pc.equal(kinds, LATE))
+    late = table_in(found, LATE, wire.windows)
     for i, row in enumerate(late.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
         out.late.setdefault(pair, []).append(late.slice(i, 1))
-    status = found.filter(pc.equal(kinds, STATUS))
-    out.open_pairs = pc.sum(status["n_records"]).as_py() or 0
+    out.open_pairs = sum(shard["open"] for shard in messages_in(found, STATUS))
     out.batches += 1
 
 
@@ -401,7 +409,7 @@ class LocalQuery:
             self.dies()
             (self.folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps(end)}")
         states = self._state(number - 1)
-        incoming = [Wire(self.step).incoming.empty_table()]
+        incoming = [PACKET.empty_table()]
         for part in self.reader.partitions(start, end):
             reader = pickle.loads(pickle.dumps(self.reader))  # noqa: S301  as Spark sends it
             batches = list(reader.read(part))

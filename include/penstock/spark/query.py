@@ -21,7 +21,7 @@ from penstock.spark.mapper import Marks
 from penstock.spark.reducer import Reducer
 from penstock.spark.sink import StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
-from penstock.spark.wire import Wire
+from penstock.spark.wire import PACKET
 
 BLOCKS_A_MICRO_BATCH = 4_000
 
@@ -66,7 +66,7 @@ def start_query(
     rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
     reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
         statefulProcessor=Reducer(step),
-        outputStructType=from_arrow_schema(Wire(step).outgoing),
+        outputStructType=from_arrow_schema(PACKET),
         outputMode="Append",
         timeMode="None",
     )

@@ -4,7 +4,6 @@ The last one seals; a row of ``late`` or ``answers`` counts only if it stands th
 no-ops by the transaction (generation, micro-batch).
 """
 
-import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.tables import INSTANT, Tables
 from penstock.spark.layout import instants
-from penstock.spark.wire import ANSWER, LATE, STATUS, Wire
+from penstock.spark.wire import ANSWER, LATE, STATUS, Wire, messages_in, table_in
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +47,10 @@ class StepSink:
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Write one micro-batch; exactly one action runs on the stateful plan."""
         rows = frame.toArrow()
-        kinds = rows["kind"]
-        late = rows.filter(pc.equal(kinds, LATE))
-        answers = rows.filter(pc.equal(kinds, ANSWER))
-        status = rows.filter(pc.equal(kinds, STATUS))
-        if not status.num_rows:  # Spark ran a micro-batch without data
+        told = messages_in(rows, STATUS)
+        if not told:  # Spark ran a micro-batch without data
             return
+        late, answers = (table_in(rows, kind, self.wire.windows) for kind in (LATE, ANSWER))
         self._fence()
         application = f"{SPEED}:{self.generation}"
         stamp = self._stamp(number)
@@ -61,7 +58,7 @@ class StepSink:
             self.late.append(self._late(late, stamp), application, number)
         if answers.num_rows:
             self.answers.append(self._answers(answers, stamp), application, number)
-        row = self._control(late, answers, status, stamp)
+        row = self._control(late, answers, told, stamp)
         table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
         self.control.append(table, application, number)
         self.told(row)
@@ -115,9 +112,9 @@ class StepSink:
         return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
     def _control(
-        self, late: pa.Table, answers: pa.Table, status: pa.Table, stamp: dict[str, Any]
+        self, late: pa.Table, answers: pa.Table, told: list[dict[str, Any]], stamp: dict[str, Any]
     ) -> dict[str, Any]:
-        meta = json.loads(status["meta"][0].as_py())
+        meta = told[0]
         return {
             **stamp,
             "block": meta["block"],
@@ -129,6 +126,6 @@ class StepSink:
             "records": meta["records"],
             "pairs_late": pc.sum(late["n_records"]).as_py() or 0,
             "pairs_answered": pc.sum(answers["n_records"]).as_py() or 0,
-            "pairs_open": pc.sum(status["n_records"]).as_py() or 0,
+            "pairs_open": sum(shard["open"] for shard in told),
             "answers": answers.num_rows,
         }

@@ -31,7 +31,7 @@ from penstock.lake.read import Tail, data_files, read_files
 from penstock.lake.tables import INSTANT, Tables, TableSpec
 from penstock.spark.kernel import hash_rows
 from penstock.spark.mapper import Marks, closed_of, columns_of, map_records, windows_a_pane
-from penstock.spark.wire import PARTIAL, PUNCTUATION, Wire, filled
+from penstock.spark.wire import PACKET, PARTIAL, PUNCTUATION, SEED, Wire, message, packets
 
 FORMAT = "penstock_log"
 WHOLE = 20_000
@@ -85,7 +85,7 @@ class Part(InputPartition):
     paths: tuple[str, ...]
     marks: Marks
     seed: bool = False
-    meta: str = ""
+    told: dict[str, Any] | None = None
 
 
 class LogSource(DataSource):
@@ -97,9 +97,8 @@ class LogSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Rows of ``Wire.incoming``."""
-        wire = Wire(SourceSpec.from_text(self.options["spec"]).step)
-        return from_arrow_schema(wire.incoming)
+        """Packets."""
+        return from_arrow_schema(PACKET)
 
     def streamReader(self, schema: StructType) -> "LogReader":  # noqa: ARG002, N802  Spark's name
         """The reader."""
@@ -179,7 +178,7 @@ class LogReader(DataSourceStreamReader):
         assert self._events is not None  # noqa: S101
         files = data_files(self._events.refresh(), "arrival_seq")
         marks = Marks(*(tuple(column) for column in zip(*end["marks"], strict=True)))
-        meta = {
+        told = {
             "from": start["watermark"],
             "to": end["watermark"],
             "closings": end["closings"],
@@ -195,33 +194,22 @@ class LogReader(DataSourceStreamReader):
                 Part(a, b, tuple(f.path for f in files if f.holds(a, b)), self.spec.past, seed=True)
                 for a, b in _cut(0, start["seq"], self.spec.tasks)
             ]
-        return [Part(0, -1, (), marks, meta=json.dumps(meta)), *parts]
+        return [Part(0, -1, (), marks, told=told), *parts]
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Partials of one part, or the punctuation: one row a shard."""
+        """Partials of one part, or the punctuation: one message a shard."""
         wire, shards = Wire(self.spec.step), self.spec.shards
-        if partition.meta:
-            ids = pa.array(shards, pa.int64())
-            rows = filled(
-                wire.incoming, len(shards), shard=ids, kind=PUNCTUATION, meta=partition.meta
-            )
-            yield from rows.to_batches()
+        if partition.told is not None:
+            for shard in shards:
+                yield from message(shard, PUNCTUATION, partition.told).to_batches()
             return
-        partials = self._partials(partition)
-        if not partials.num_rows:
-            return
-        partials = wire.to_inner(partials)
+        partials = wire.to_inner(self._partials(partition))
         keys = [partials[k] for k in wire.layout.keys]
         which = hash_rows(keys, partials.num_rows) % len(shards)
-        rows = filled(
-            wire.incoming,
-            partials.num_rows,
-            shard=np.array(shards)[which],
-            kind=PARTIAL,
-            seed=int(partition.seed),
-            **{name: partials[name] for name in wire.panes.names},
-        )
-        yield from rows.combine_chunks().to_batches()
+        kind = SEED if partition.seed else PARTIAL
+        for number, shard in enumerate(shards):
+            mine = partials.filter(pa.array(which == number))
+            yield from packets(shard, kind, mine).to_batches()
 
     def _partials(self, part: Part) -> pa.Table:
         spec, step = self.spec, self.spec.step

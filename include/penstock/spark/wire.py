@@ -1,7 +1,15 @@
-"""What travels between source, reducer and sink: one flat schema for every kind of row."""
+"""What travels between source, reducer and sink: packets of columns that Spark need not look into.
 
+A packet is one row: which shard, what kind, and either a table (Arrow's stream format) or a
+message (JSON). Rows of their own cost Spark and pandas about 1 us each way; a packet costs its
+bytes (docs/concepts/speed.md).
+"""
+
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,20 +19,24 @@ from penstock.core.step import StepSpec
 from penstock.lake.tables import ARROW
 from penstock.spark.layout import Layout
 
-PARTIAL, PUNCTUATION = 0, 1
-ANSWER, LATE, STATUS = 2, 3, 4
-DEFAULTS = {pa.string(): "", pa.int64(): 0, pa.bool_(): False, pa.float64(): 0.0}
+PARTIAL, SEED, PUNCTUATION = 0, 1, 2
+ANSWER, LATE, STATUS = 3, 4, 5
+PACKET = pa.schema(
+    [pa.field("shard", pa.int64()), pa.field("kind", pa.int64()), pa.field("content", pa.binary())]
+)
+ROWS = 262_144
+"""Most rows a packet; Spark keeps a packet in one piece."""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """Schemas of a step's rows on the way; instants as keys travel as whole microseconds."""
+    """Schemas of a step's tables on the way; instants as keys travel as whole microseconds."""
 
     step: StepSpec
 
     @cached_property
     def inner(self) -> StepSpec:
-        """The step with key types that pandas keeps exactly."""
+        """The step with key types that are the same wherever they are read."""
         keys = tuple(
             replace(k, type=ColumnType.LONG) if k.type is ColumnType.TIMESTAMP else k
             for k in self.step.keys
@@ -42,21 +54,9 @@ class Wire:
         return self.layout.schema("pane", "closed")
 
     @cached_property
-    def incoming(self) -> pa.Schema:
-        """Rows of the source."""
-        head = [
-            pa.field("shard", pa.int64()),
-            pa.field("kind", pa.int64()),
-            pa.field("seed", pa.int64()),
-            pa.field("meta", pa.string()),
-        ]
-        return pa.schema([*head, *self.panes])
-
-    @cached_property
-    def outgoing(self) -> pa.Schema:
-        """Rows of the reducer: answers, late pairs and one status a shard."""
-        head = [pa.field("kind", pa.int64()), pa.field("meta", pa.string())]
-        return pa.schema([*head, *self.layout.schema("window_start")])
+    def windows(self) -> pa.Schema:
+        """A partials table as it leaves the reducer."""
+        return self.layout.schema("window_start")
 
     def to_inner(self, partials: pa.Table) -> pa.Table:
         """Cast instants among the keys of a partials table."""
@@ -72,13 +72,49 @@ class Wire:
         return {k.name: pc.cast(table[k.name], ARROW[k.type]) for k in self.step.keys}
 
 
-def filled(schema: pa.Schema, rows: int, **columns: object) -> pa.Table:
-    """A table of a schema: given columns, else the default of the type."""
-    out = {}
-    for field in schema:
-        value = columns.get(field.name, DEFAULTS[field.type])
-        if isinstance(value, pa.ChunkedArray | pa.Array) or hasattr(value, "__array__"):
-            out[field.name] = value
-        else:
-            out[field.name] = pa.repeat(pa.scalar(value, field.type), rows)
-    return pa.table(out).cast(schema)
+def message(shard: int, kind: int, content: dict[str, Any]) -> pa.Table:
+    """A packet that holds a message."""
+    return _packets(shard, kind, [json.dumps(content).encode()])
+
+
+def packets(shard: int, kind: int, table: pa.Table) -> pa.Table:
+    """A table as packets; none when it is empty."""
+    pieces = range(0, table.num_rows, ROWS)
+    return _packets(shard, kind, [packed(table.slice(at, ROWS)) for at in pieces])
+
+
+def _packets(shard: int, kind: int, contents: list[bytes]) -> pa.Table:
+    count = len(contents)
+    columns = [pa.repeat(shard, count), pa.repeat(kind, count), pa.array(contents, pa.binary())]
+    return pa.table(columns, schema=PACKET)
+
+
+def messages_in(received: pa.Table, kind: int) -> list[dict[str, Any]]:
+    """The messages of one kind."""
+    return [json.loads(bytes(content)) for content in _contents(received, kind)]
+
+
+def table_in(received: pa.Table, kind: int, schema: pa.Schema) -> pa.Table:
+    """All rows in the packets of one kind."""
+    tables = [unpacked(content) for content in _contents(received, kind)]
+    return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def _contents(received: pa.Table, kind: int) -> Iterator[pa.Buffer]:
+    found = received.filter(pc.equal(received["kind"], kind))["content"]
+    for chunk in found.chunks:
+        for value in chunk:
+            yield value.as_buffer()
+
+
+def packed(table: pa.Table) -> bytes:
+    """A table in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def unpacked(content: bytes | pa.Buffer) -> pa.Table:
+    """A table that ``packed`` wrote."""
+    return pa.ipc.open_stream(content).read_all()
