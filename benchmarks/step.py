@@ -37,7 +37,8 @@ from penstock.config.pipeline import Pipeline  # noqa: E402
 from penstock.core.clock import SystemClock  # noqa: E402
 from penstock.lake.commit import Table  # noqa: E402
 from penstock.lake.generation import Registry  # noqa: E402
-from penstock.lake.ingest.door import LIVE, Door, run_through  # noqa: E402
+from penstock.lake.ingest.door import Door, run_through  # noqa: E402
+from penstock.lake.log import LIVE  # noqa: E402
 from penstock.lake.tables import Tables  # noqa: E402
 from penstock.lake.view import answers_in_force, timely_answers  # noqa: E402
 from penstock.spark.correct import correct_pipeline  # noqa: E402

@@ -31,8 +31,7 @@ from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan
 from penstock.lake.generation import Registry, generations
-from penstock.lake.ingest.door import lateness_of
-from penstock.lake.log import slack_changes
+from penstock.lake.log import lateness_of, slack_changes
 from penstock.lake.read import read_table
 from penstock.lake.tables import ARROW, INSTANT, Tables, local
 from penstock.spark.correct import Corrector, _mapping, _reducing
@@ -130,7 +129,7 @@ class FakeMap:
         self._content = content
 
     def getValue(self, key: Any) -> Any:  # noqa: N802  Spark's name
-        return self._content[_plain(key)]
+        return self._content.get(_plain(key))
 
     def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
         self._content[_plain(key)] = _plain(value)
@@ -226,7 +225,9 @@ def answer(
     folded = list(fold(State(), summaries_of(step, blocks), [SlackChange(0, step.slack)]))
     bounds = sorted({0, len(blocks), *cuts})
     for lo, hi in pairwise(bounds):
-        marks = Marks(tuple(range(lo, hi)), tuple(b.watermark for _, b, _ in folded[lo:hi]))
+        ends = [b.last_seq for b, _, _ in folded]
+        firsts = [ends[i - 1] + 1 if i else 0 for i in range(lo, hi)]
+        marks = Marks(tuple(firsts), tuple(b.watermark for _, b, _ in folded[lo:hi]))
         end = folded[hi - 1][2].watermark
         closings = [(a.watermark, b.last_seq) for b, was, a in folded[lo:hi]
                     if a.watermark > was.watermark]  # fmt: skip

@@ -14,8 +14,8 @@ from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.correction import CorrectionPlan, Planner, plans, touched
 from penstock.lake.generation import sealed_rows
-from penstock.lake.ingest.door import HISTORY, LIVE, Door, run_through
-from penstock.lake.log import slack_changes
+from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.log import HISTORY, LIVE, slack_changes
 from penstock.lake.tables import Tables
 from penstock.lake.view import (
     BACKFILL,

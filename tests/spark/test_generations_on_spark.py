@@ -6,8 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.lake.generation import generations, sealed_rows
-from penstock.lake.ingest.door import HISTORY
-from penstock.lake.log import slack_changes
+from penstock.lake.log import HISTORY, slack_changes
 from penstock.lake.view import answers_in_force, position, timely_answers
 from penstock.spark.correct import correct_pipeline, start_epochs
 from tests import reference as ref

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,11 +23,11 @@ from penstock.core.slack import (
 )
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
-from penstock.lake.ingest.door import LIVE, lateness_of
 from penstock.lake.read import data_files, read_files, read_table
 from penstock.lake.tables import Tables
 
 SLACK = "slack"
+LIVE, HISTORY = "live", "history"
 MOST = 4_096
 """No block was ever larger, whatever the door's limit was when it was sealed."""
 
@@ -103,3 +104,9 @@ def slack_changes(tables: Tables, step: str) -> list[SlackChange]:
     rows = read_table(table).filter((pc.field("step") == step) & (pc.field("what") == SLACK))
     rows = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")])
     return [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in rows.to_pylist()]
+
+
+def lateness_of(times: npt.NDArray[np.int64], t_max: int) -> npt.NDArray[np.int64]:
+    """Lateness of records in arrival order, us; ``t_max``: the newest event time before them."""
+    newest = np.maximum.accumulate(np.concatenate(([t_max], times)))[:-1]
+    return np.where(newest == BEGINNING, 0, np.maximum(newest - times, 0))

@@ -57,6 +57,8 @@ def read_files(
     schema: pa.Schema,
     columns: Sequence[str],
     where: pc.Expression | None = None,
+    *,
+    encoded: Sequence[str] = (),
 ) -> pa.Table:
     """Columns of some data files of a table.
 
@@ -66,7 +68,10 @@ def read_files(
         schema: of the table; a file that lacks a column gives nulls.
         columns: the wanted ones, in the wanted order.
         where: keep only rows for which it is true.
+        encoded: columns of text to leave as the numbers and the dictionary that the files hold.
     """
+    numbers = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([f.with_type(numbers) if f.name in encoded else f for f in schema])
     if not paths:
         return schema.empty_table().select(list(columns))
     filesystem, root = pa.fs.FileSystem.from_uri(_as_uri(uri))
@@ -75,7 +80,7 @@ def read_files(
     dataset = ds.dataset(
         files,
         schema=schema,
-        format="parquet",
+        format=ds.ParquetFileFormat(dictionary_columns=set(encoded)),
         filesystem=filesystem,
         partitioning=hive,
         partition_base_dir=root,

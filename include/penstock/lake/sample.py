@@ -31,10 +31,11 @@ from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec, micros
 from penstock.lake.commit import Table
-from penstock.lake.ingest.door import BLOCK, lateness_of
+from penstock.lake.ingest.door import BLOCK
 from penstock.lake.ingest.received import Item, receive
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import judge
+from penstock.lake.log import lateness_of
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables
 

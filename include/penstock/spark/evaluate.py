@@ -31,7 +31,9 @@ def evaluate(expression: Expression, table: pa.Table) -> Values:
     """Values of an expression for each row, or one scalar for all of them."""
     match expression:
         case Column(name=name):
-            return table[name]
+            values = table[name]
+            plain = not pa.types.is_dictionary(values.type)
+            return values if plain else values.cast(values.type.value_type)
         case Literal(value=bool(value)):
             return pa.scalar(value, pa.bool_())
         case Literal(value=str(value)):

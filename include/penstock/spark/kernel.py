@@ -55,10 +55,21 @@ def _codes(column: pa.ChunkedArray | Longs) -> tuple[Longs, int]:
             return column - low, high - low + 1
         codes, uniques = pd.factorize(column)
         return codes.astype(np.int64), len(uniques)
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    encoded = encoded_of(column)
     return np.asarray(encoded.indices).astype(np.int64), max(len(encoded.dictionary), 1)
+
+
+def encoded_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """A column as numbers into a dictionary; a null has a number of its own."""
+    if pa.types.is_dictionary(column.type) and not column.null_count:
+        column = column.unify_dictionaries()
+    else:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        column = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return column
 
 
 def exact_sum(ids: Longs, groups: int, parts: Sequence[Doubles]) -> tuple[Doubles, Doubles]:
@@ -118,9 +129,10 @@ def hash_rows(columns: Sequence[pa.ChunkedArray], rows: int) -> Longs:
     """A stable hash of each row in [0, 2**31): the same in every process and version."""
     mixed = np.zeros(rows, np.uint64)
     for column in columns:
-        values = column.to_pandas()
+        encoded = encoded_of(column)
+        values = encoded.dictionary.to_pandas()
         if values.dtype.kind in "Mb":
             values = values.astype("int64")
         hashed = pd.util.hash_array(values.to_numpy(), categorize=False)
-        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + hashed
+        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + hashed[np.asarray(encoded.indices)]
     return ((mixed >> np.uint64(17)) & np.uint64(0x7FFF_FFFF)).astype(np.int64)

@@ -4,6 +4,7 @@ Lateness is decided here and nowhere else: ``closed`` is how many of a pane's wi
 watermark in force for the record's block had closed (docs/concepts/timely-answers.md).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,20 +17,29 @@ from penstock.spark.evaluate import rows_where
 from penstock.spark.kernel import Longs
 from penstock.spark.layout import Layout
 
-READ = ("arrival_seq", "event_time", "block")
+READ = ("arrival_seq", "event_time")
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Watermarks in force: ``watermarks[i]`` from block ``blocks[i]`` on; both ascending."""
+    """Watermarks in force: ``watermarks[i]`` from position ``seqs[i]`` on; both ascending."""
 
-    blocks: tuple[int, ...]
+    seqs: tuple[int, ...]
     watermarks: tuple[int, ...]
 
-    def at(self, blocks: Longs) -> Longs:
-        """Watermark in force for the records of these blocks, us."""
-        position = np.searchsorted(np.array(self.blocks), blocks, side="right") - 1
-        return np.array(self.watermarks, np.int64)[np.maximum(position, 0)]
+    @classmethod
+    def of(cls, marks: Sequence[tuple[int, int]]) -> "Marks":
+        """From pairs (position, watermark)."""
+        return cls(tuple(seq for seq, _ in marks), tuple(mark for _, mark in marks))
+
+    def at(self, seqs: Longs) -> Longs:
+        """Watermark in force for the records at these positions, us."""
+        watermarks = np.array(self.watermarks, np.int64)
+        if len(seqs) and bool((seqs[1:] >= seqs[:-1]).all()):
+            cuts = np.searchsorted(seqs, np.array(self.seqs[1:], np.int64))
+            return np.repeat(watermarks, np.diff(cuts, prepend=0, append=len(seqs)))
+        position = np.searchsorted(np.array(self.seqs), seqs, side="right") - 1
+        return watermarks[np.maximum(position, 0)]
 
 
 def columns_of(step: StepSpec) -> list[str]:
@@ -43,7 +53,7 @@ def map_records(step: StepSpec, events: pa.Table, marks: Marks) -> pa.Table:
     Args:
         step: the step.
         events: the columns of ``columns_of``.
-        marks: the watermark in force for each block.
+        marks: the watermark in force at each position.
 
     Returns:
         A partials table grouped by ``pane`` (start, us) and ``closed``.
@@ -55,7 +65,7 @@ def map_records(step: StepSpec, events: pa.Table, marks: Marks) -> pa.Table:
         events = events.filter(pa.array(times >= spec.origin))
         times = times[times >= spec.origin]
     pane = (times - spec.origin) // spec.pane * spec.pane + spec.origin
-    closed = closed_of(spec, pane, marks.at(np.asarray(events["block"])))
+    closed = closed_of(spec, pane, marks.at(np.asarray(events["arrival_seq"])))
     return layout.of_records(events, {"pane": pane, "closed": closed})
 
 
@@ -84,9 +94,14 @@ def windows_a_pane(spec: WindowSpec, panes: Longs) -> Longs:
 
 def closed_of(spec: WindowSpec, panes: Longs, watermarks: Longs | int) -> Longs:
     """How many windows of each pane have closed (``WindowSpec.closed_of``)."""
-    first = first_window(spec, panes)
-    closed = (watermarks - spec.size - first) // spec.slide + 1
-    return np.clip(closed, 0, windows_a_pane(spec, panes))
+    first = panes if spec.slide == spec.size else first_window(spec, panes)
+    past = watermarks - spec.size - first
+    closed = np.zeros(len(panes), np.int64)
+    some = np.flatnonzero(past >= 0)  # of a stream's newest records: few
+    if len(some):
+        count = windows_a_pane(spec, panes[some])
+        closed[some] = np.minimum(past[some] // spec.slide + 1, count)
+    return closed
 
 
 def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa.Table:

@@ -23,7 +23,7 @@ from penstock.spark.sink import StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.wire import PACKET
 
-BLOCKS_A_MICRO_BATCH = 4_000
+BLOCKS_A_MICRO_BATCH = 16_000
 
 
 def start_query(
@@ -98,7 +98,7 @@ def past_marks(
     at: Generation,
     changes: Sequence[SlackChange],
 ) -> Marks:
-    """Watermarks in force for the blocks before a generation, to rebuild its state.
+    """Watermarks in force before a generation starts, to rebuild its state.
 
     Blocks before the epoch are its history: the epoch's own watermark judges them.
     """
@@ -111,7 +111,9 @@ def past_marks(
                 bounded.newest = max(bounded.newest, block.t_max)
         lived = [b for b in past if epoch.block <= b.number < at.block]
         start = WatermarkState(epoch.state.watermark, epoch.state.t_max, epoch.state.k, 0)
+        seq = epoch.seq + 1
         for block, before, _ in watermarks(start, lived, changes, bounded):
             if marks[-1][1] != before.watermark:
-                marks.append((block.number, before.watermark))
-    return Marks(*(tuple(column) for column in zip(*marks, strict=True)))
+                marks.append((seq, before.watermark))
+            seq = block.last_seq + 1
+    return Marks.of(marks)

@@ -10,7 +10,7 @@ import json
 import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -48,7 +48,7 @@ class SourceSpec:
         events: the table of events as the pipeline file declares it.
         generation: where to start, and from which state.
         changes: slack decisions.
-        past: watermarks in force for blocks of the epoch before the generation.
+        past: watermarks in force in the epoch before the generation.
         shards: ids of the reducer's shards.
         tasks: into how many tasks a micro-batch is cut.
         blocks: most blocks a micro-batch takes.
@@ -154,9 +154,11 @@ class LogReader(DataSourceStreamReader):
         state = WatermarkState(start["watermark"], start["t_max"], start["k"], start["slack"])
         marks: list[tuple[int, int]] = []
         closings: list[tuple[int, int]] = []
+        seq = start["seq"] + 1
         for block, before, after in watermarks(state, taken, self.spec.changes, self._bounded):
             if not marks or marks[-1][1] != before.watermark:
-                marks.append((block.number, before.watermark))
+                marks.append((seq, before.watermark))
+            seq = block.last_seq + 1
             if after.watermark > before.watermark:
                 closings.append((after.watermark, block.last_seq))
             state = after
@@ -168,16 +170,16 @@ class LogReader(DataSourceStreamReader):
             "k": state.k,
             "slack": state.slack,
             "first": False,
-            "marks": marks or [(start["block"], start["watermark"])],
+            "marks": marks or [(start["seq"] + 1, start["watermark"])],
             "closings": closings,
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:  # type: ignore[override]
-        """The tasks of a micro-batch; the first also carries the punctuation."""
+        """The tasks of a micro-batch; the first also tells what the whole is about."""
         self._open(start["block"])
         assert self._events is not None  # noqa: S101
         files = data_files(self._events.refresh(), "arrival_seq")
-        marks = Marks(*(tuple(column) for column in zip(*end["marks"], strict=True)))
+        marks = Marks.of(end["marks"])
         told = {
             "from": start["watermark"],
             "to": end["watermark"],
@@ -194,15 +196,15 @@ class LogReader(DataSourceStreamReader):
                 Part(a, b, tuple(f.path for f in files if f.holds(a, b)), self.spec.past, seed=True)
                 for a, b in _cut(0, start["seq"], self.spec.tasks)
             ]
-        return [Part(0, -1, (), marks, told=told), *parts]
+        first = parts[0] if parts else Part(0, -1, (), marks)
+        return [replace(first, told=told), *parts[1:]]
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Partials of one part, or the punctuation: one message a shard."""
+        """Partials of one part, by shard; the first part's begin with a message to each shard."""
         wire, shards = Wire(self.spec.step), self.spec.shards
         if partition.told is not None:
             for shard in shards:
                 yield from message(shard, PUNCTUATION, partition.told).to_batches()
-            return
         partials = wire.to_inner(self._partials(partition))
         keys = [partials[k] for k in wire.layout.keys]
         which = hash_rows(keys, partials.num_rows) % len(shards)
@@ -218,7 +220,9 @@ class LogReader(DataSourceStreamReader):
         if part.seed and reach > BEGINNING + step.window.size:
             where &= pc.field("event_time") >= pa.scalar(reach, pa.int64()).cast(INSTANT)
         wanted = columns_of(step)
-        events = read_files(spec.events.uri, part.paths, spec.events.schema, wanted, where)
+        schema = spec.events.schema
+        text = [name for name in wanted if schema.field(name).type == pa.string()]
+        events = read_files(spec.events.uri, part.paths, schema, wanted, where, encoded=text)
         partials = map_records(step, events, part.marks)
         if part.seed:  # what had closed by then is answered already
             panes = np.asarray(partials["pane"])

@@ -9,7 +9,8 @@ from pyarrow import compute as pc
 
 from penstock.lake.commit import Table
 from penstock.lake.ingest import door as door_module
-from penstock.lake.ingest.door import HISTORY, LIVE, Door, run_through
+from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.log import HISTORY, LIVE
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables
 from tests.doubles import FixedClock, Killed, RisingClock, blocks_of, deadly_commits

@@ -22,7 +22,8 @@ from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER, micros
 from penstock.lake.commit import Table
 from penstock.lake.generation import Registry
-from penstock.lake.ingest.door import LIVE, Door, run_through
+from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.log import LIVE
 from penstock.lake.tables import Tables, TableSpec
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +24,7 @@ from penstock.lake.ingest.received import Item, Received, receive
 from penstock.lake.ingest.seen import SeenIds
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import REPEATED, Judged, judge
+from penstock.lake.log import HISTORY, LIVE, lateness_of
 from penstock.lake.read import Tail, read_table
 from penstock.lake.tables import INSTANT, Tables
 
@@ -35,7 +35,6 @@ BLOCK = 256
 records by an older one (the flights' timely answers touched by late ones: 5,835 at 1,024 records a
 block, 15,882 at 256, 19,813 at 1)."""
 APPLICATION = "ingest"
-LIVE, HISTORY = "live", "history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +266,6 @@ class Door:
             }
         )
         return table.cast(self.blocks.spec.schema)
-
-
-def lateness_of(times: npt.NDArray[np.int64], t_max: int) -> npt.NDArray[np.int64]:
-    """Lateness of records in arrival order, us; ``t_max``: the newest event time before them."""
-    newest = np.maximum.accumulate(np.concatenate(([t_max], times)))[:-1]
-    return np.where(newest == BEGINNING, 0, np.maximum(newest - times, 0))
 
 
 def _within(item: Item, received: Received, judged: Judged) -> tuple[Received, Judged]:
