@@ -7,6 +7,8 @@ of the plan before it, so planning costs the same for one late record and for a 
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,11 +18,12 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.commit import Table
 from penstock.lake.generation import current
-from penstock.lake.read import read_table
+from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import INSTANT, Tables
 from penstock.lake.view import BACKFILL, LATE, Position, late_at, position
 
 PLANNED, DONE = "planned", "done"
+MOST_SPANS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +208,8 @@ def touched(
     names = ["window_start", *step.key_names]
     if at is None:
         return tables.answers(step).schema.empty_table().select(names)
-    late = late_at(tables, step, at, [])
-    late = late.filter(
-        (pc.field("last_seq") > plan.after_seq) & (pc.field("last_seq") <= plan.through_seq)
-    )
-    late = within(late, plan.since, plan.until)
+    told = Spans("last_seq", ((plan.after_seq + 1, plan.through_seq),))
+    late = within(late_at(tables, step, at, [], told), plan.since, plan.until)
     return late.group_by(names).aggregate([]).select(names)
 
 
@@ -220,6 +220,24 @@ def within(rows: pa.Table, since: int | None, until: int | None) -> pa.Table:
     if until is not None:
         rows = rows.filter(pc.less(rows["window_start"], _instant(until)))
     return rows
+
+
+def spans_of(starts: npt.NDArray[np.int64], size: int) -> list[tuple[int, int]]:
+    """The event times of some windows as few spans [since, until), us; ascending.
+
+    Where there are more than ``MOST_SPANS``, those with the smallest gaps become one: reading a
+    gap is cheaper than asking every row about a thousand spans.
+    """
+    starts = np.unique(starts)
+    if not len(starts):
+        return []
+    gaps = starts[1:] - (starts[:-1] + size)
+    wide = np.flatnonzero(gaps > 0)
+    if len(wide) >= MOST_SPANS:
+        wide = np.sort(wide[np.argsort(gaps[wide], kind="stable")[1 - MOST_SPANS :]])
+    since = starts[np.concatenate(([0], wide + 1))]
+    until = starts[np.concatenate((wide, [len(starts) - 1]))] + size
+    return [(int(a), int(b)) for a, b in zip(since, until, strict=True)]
 
 
 def _instant(us: int) -> pa.Scalar:

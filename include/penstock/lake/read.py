@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 from deltalake import DeltaTable
 
+from penstock.core.window import MILLISECOND
 from penstock.lake.commit import Table
 
 
@@ -39,16 +40,48 @@ class DataFile:
 
 
 def data_files(delta: DeltaTable, column: str) -> list[DataFile]:
-    """The files of the snapshot at hand with the range of one column; unknown stays unknown."""
+    """The files of the snapshot at hand with the range of one column; unknown stays unknown.
+
+    Instants count in microseconds; a file's greatest one is the latest it can be, because writers
+    cut statistics to milliseconds.
+    """
     actions = pa.table(delta.get_add_actions(flatten=True))
-    names = set(actions.column_names)
-    nothing = [None] * actions.num_rows
-    least = actions[f"min.{column}"] if f"min.{column}" in names else nothing
-    greatest = actions[f"max.{column}"] if f"max.{column}" in names else nothing
-    plain = [x.to_pylist() if isinstance(x, pa.ChunkedArray) else x for x in (least, greatest)]
     rows = actions["num_records"].to_pylist()
     paths = actions["path"].to_pylist()
-    return [DataFile(*each) for each in zip(paths, rows, *plain, strict=True)]
+    least = _bound(actions, f"min.{column}", 0)
+    greatest = _bound(actions, f"max.{column}", MILLISECOND - 1)
+    return [DataFile(*each) for each in zip(paths, rows, least, greatest, strict=True)]
+
+
+def _bound(actions: pa.Table, name: str, more: int) -> list[int | None]:
+    if name not in actions.column_names:
+        return [None] * actions.num_rows
+    values = actions[name]
+    if pa.types.is_timestamp(values.type):
+        values = pc.add(pc.cast(values, pa.timestamp("us", "UTC")).cast(pa.int64()), more)
+    found: list[int | None] = values.to_pylist()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Values of one column: in some of the closed spans [first, last]; instants in us."""
+
+    column: str
+    spans: tuple[tuple[int, int], ...]
+
+    def hold(self, file: DataFile) -> bool:
+        """Whether some row of a file may lie within."""
+        return any(file.holds(first, last) for first, last in self.spans)
+
+    def where(self, schema: pa.Schema) -> pc.Expression:
+        """True for the rows within."""
+        kind, field = schema.field(self.column).type, pc.field(self.column)
+        found = pc.scalar(False)
+        for ends in self.spans:
+            first, last = (pa.scalar(end, pa.int64()).cast(kind) for end in ends)
+            found = found | ((field >= first) & (field <= last))
+        return found
 
 
 def read_files(
@@ -89,16 +122,30 @@ def read_files(
 
 
 def read_table(
-    table: Table, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+    table: Table,
+    columns: Sequence[str] | None = None,
+    where: pc.Expression | None = None,
+    within: Spans | None = None,
 ) -> pa.Table:
-    """All rows of a table at its newest version; an absent table is empty."""
+    """The rows of a table at its newest version; an absent table is empty.
+
+    Args:
+        table: the table.
+        columns: the wanted ones; none: all.
+        where: keep only rows for which it is true.
+        within: keep only rows within; files that can hold none are not opened.
+    """
     schema = table.spec.schema
     wanted = list(columns or schema.names)
     if not table.exists():
         return schema.empty_table().select(wanted)
     delta = table.refresh()
-    paths = [f.path for f in data_files(delta, wanted[0])]
-    return read_files(table.spec.uri, paths, schema, wanted, where)
+    files = data_files(delta, wanted[0] if within is None else within.column)
+    if within is not None:
+        files = [f for f in files if within.hold(f)]
+        inside = within.where(schema)
+        where = inside if where is None else where & inside
+    return read_files(table.spec.uri, [f.path for f in files], schema, wanted, where)
 
 
 def _as_uri(uri: str) -> str:

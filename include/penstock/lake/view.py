@@ -5,14 +5,16 @@ that has seen most of the log. The laws hold at every sealed position, not betwe
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.generation import Generation, Sealed, current, sealed_rows
-from penstock.lake.read import read_table
+from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import Tables
 
 SPEED, LATE, BACKFILL = "speed", "late", "backfill"
@@ -44,14 +46,21 @@ def position(tables: Tables, step: StepSpec) -> Position | None:
 
 def sealed_only(rows: pa.Table, at: Position) -> pa.Table:
     """Rows of micro-batches that ``control`` had sealed by a position."""
-    known = {(s.generation, s.micro_batch) for s in at.rows}
-    pairs = zip(rows["generation"].to_pylist(), rows["micro_batch"].to_pylist(), strict=True)
-    return rows.filter(pa.array([p in known for p in pairs], pa.bool_()))
+    known = np.array([_one(s.generation, s.micro_batch) for s in at.rows], np.int64)
+    found = _one(np.asarray(rows["generation"]), np.asarray(rows["micro_batch"]))
+    return rows.filter(pa.array(np.isin(found, known)))
 
 
-def answers_at(tables: Tables, step: StepSpec, at: Position) -> pa.Table:
+def _one(generation: Any, micro_batch: Any) -> Any:
+    """A micro-batch as one number."""
+    return generation * 2**40 + micro_batch
+
+
+def answers_at(
+    tables: Tables, step: StepSpec, at: Position, within: Spans | None = None
+) -> pa.Table:
     """All answers a position has: timely, of the history, corrected."""
-    rows = read_table(Table(tables.answers(step)))
+    rows = read_table(Table(tables.answers(step)), within=within)
     speed = sealed_only(rows.filter(pc.equal(rows["reason"], SPEED)), at)
     other = rows.filter(
         (pc.field("reason") != SPEED)
@@ -61,9 +70,15 @@ def answers_at(tables: Tables, step: StepSpec, at: Position) -> pa.Table:
     return pa.concat_tables([speed, other])
 
 
-def late_at(tables: Tables, step: StepSpec, at: Position, fields: list[pa.Field]) -> pa.Table:
+def late_at(
+    tables: Tables,
+    step: StepSpec,
+    at: Position,
+    fields: list[pa.Field],
+    within: Spans | None = None,
+) -> pa.Table:
     """Late pairs a position has."""
-    return sealed_only(read_table(Table(tables.late(step, fields))), at)
+    return sealed_only(read_table(Table(tables.late(step, fields)), within=within), at)
 
 
 def in_force(answers: pa.Table, step: StepSpec) -> pa.Table:

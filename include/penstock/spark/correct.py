@@ -23,8 +23,9 @@ from penstock.core.clock import Clock
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
-from penstock.lake.correction import CorrectionPlan, Planner, touched, within
+from penstock.lake.correction import CorrectionPlan, Planner, spans_of, touched, within
 from penstock.lake.generation import Registry, current, sealed_rows
+from penstock.lake.read import Spans
 from penstock.lake.tables import INSTANT, Tables
 from penstock.lake.view import BACKFILL, LATE, answers_at, in_force, position
 from penstock.spark.kernel import Longs, hash_rows
@@ -59,9 +60,9 @@ class Corrector:
 
     def run(self, planner: Planner, plan: CorrectionPlan) -> Corrected:
         """Carry out one plan; again, if it was interrupted."""
-        known = self._known(plan)
         total = changed = 0
         wanted = touched(self.tables, self.step, plan) if self._by_touch(plan) else None
+        known = self._known(plan, wanted)
         for chunk, (low, high) in enumerate(self._chunks(plan, wanted)):
             part = None if wanted is None else within(wanted, low, high)
             if part is not None and not part.num_rows:
@@ -82,11 +83,16 @@ class Corrector:
     def _by_touch(self, plan: CorrectionPlan) -> bool:
         return plan.reason == LATE and not plan.recheck
 
-    def _known(self, plan: CorrectionPlan) -> pa.Table | None:
+    def _known(self, plan: CorrectionPlan, wanted: pa.Table | None) -> pa.Table | None:
+        """The answers in force without this plan's, at least those of the wanted windows."""
         at = position(self.tables, self.step)
         if plan.reason == BACKFILL or at is None:
             return None
-        rows = answers_at(self.tables, self.step, at)
+        within = None
+        if wanted is not None:
+            spans = spans_of(_starts(wanted), 1)
+            within = Spans("window_start", tuple((a, b - 1) for a, b in spans))
+        rows = answers_at(self.tables, self.step, at, within)
         mine = (pc.field("micro_batch") == plan.number) & (pc.field("reason") == LATE)
         return in_force(rows.filter(~mine), self.step)
 
@@ -94,7 +100,7 @@ class Corrector:
         """Ranges of window starts, a function of the plan alone."""
         size = self.step.window.size
         if wanted is not None:
-            starts = np.sort(np.asarray(pc.cast(wanted["window_start"], pa.int64())))
+            starts = np.sort(_starts(wanted))
             each = PAIRS_A_CHUNK // 4
             cuts = np.unique(np.append(starts[::each], starts[-1] + 1)) if len(starts) else []
             return [(int(a), int(b)) for a, b in pairwise(cuts)]
@@ -122,14 +128,15 @@ class Corrector:
     ) -> pa.Table:
         """Partials of the windows that start in [low, high), by window and key."""
         step, wire, size = self.step, self.wire, self.step.window.size
-        ends = min(high + size, plan.watermark)
-        events = self._prefix(plan).where(
-            (F.col("event_time") >= F.timestamp_micros(F.lit(low)))
-            & (F.col("event_time") < F.timestamp_micros(F.lit(max(ends, low))))
-        )
-        starts = None
-        if wanted is not None:
-            starts = np.unique(np.asarray(pc.cast(wanted["window_start"], pa.int64())))
+        starts = None if wanted is None else np.unique(_starts(wanted))
+        spans = [(low, high + size)] if starts is None else spans_of(starts, size)
+        inside = F.lit(False)
+        for since, until in spans:
+            end = max(min(until, plan.watermark), since)
+            inside |= (F.col("event_time") >= F.timestamp_micros(F.lit(since))) & (
+                F.col("event_time") < F.timestamp_micros(F.lit(end))
+            )
+        events = self._prefix(plan).where(inside)
         have = set(events.columns)
         columns = columns_of(step)
         missing = [c for c in columns if c not in have]
@@ -194,6 +201,10 @@ class Corrector:
             both = both.filter(pc.invert(same))
         different = pc.sum(pc.cast(pc.invert(same), pa.int64())).as_py() or 0
         return both.select(schema.names).cast(schema), int(different)
+
+
+def _starts(wanted: pa.Table) -> Longs:
+    return np.asarray(pc.cast(wanted["window_start"], pa.int64()))
 
 
 def _alike(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,0 +1,89 @@
+"""What an audit costs beside what it audits.
+
+    python benchmarks/audit.py [--records 5000000]
+
+Mars' count (see step.py). "audit" recomputes every answer and judges it (Spark's comparison and the
+suite of Great Expectations), the start of Spark excluded, second run.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import common
+import pandas as pd
+import step
+from pyspark.sql import SparkSession
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.clock import SystemClock
+from penstock.lake.tables import Tables
+from penstock.quality.suite import run_suite
+from penstock.spark import audit
+from penstock.spark.correct import correct_pipeline
+from penstock.spark.query import start_query
+
+INTERVAL = timedelta(hours=1)
+
+
+def audited(
+    spark: SparkSession, tables: Tables, pipeline: Pipeline, home: Path
+) -> tuple[float, float]:
+    """Seconds of the comparison, and of the suite over it."""
+    began = time.monotonic()
+    rows = audit.Audit(spark, tables, pipeline, SystemClock()).comparisons(INTERVAL)
+    compared = time.monotonic()
+    verdict = run_suite(
+        pd.DataFrame(rows),
+        pipeline=pipeline.name,
+        steps=[row["step"] for row in rows],
+        run_name=f"benchmark-{time.time_ns()}",
+        root=home / "gx",
+        site=home / "docs",
+        at=datetime.now(UTC),
+    )
+    assert verdict.success, [f.claim for f in verdict.failed]
+    return compared - began, time.monotonic() - compared
+
+
+def main() -> None:
+    """Run and print a Markdown table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=5_000_000)
+    args = parser.parse_args()
+    state = common.machine()
+    with tempfile.TemporaryDirectory() as scratch, common.session("audit") as spark:
+        home = Path(scratch)
+        step.generate(home / "source", args.records, 100)
+        pipeline, tables = common.pipeline_in(home, step.MARS.yaml)
+        common.start_of_log(tables, pipeline)
+        began = time.monotonic()
+        common.ingest(tables, pipeline, home)
+        ingested = time.monotonic()
+        spec = pipeline.specs[0]
+        query = start_query(spark, tables, pipeline, spec, SystemClock(), lambda _: None)
+        query.processAllAvailable()
+        answered = time.monotonic()
+        query.stop()
+        correct_pipeline(spark, tables, pipeline, SystemClock(), "benchmark")
+        runs = [audited(spark, tables, pipeline, home) for _ in range(4)][1:]
+        compared, judged = sorted(runs)[1]
+    cost = answered - began
+    rows = [
+        ("ingest", f"{ingested - began:.2f}", ""),
+        ("step, with the start of its query", f"{answered - ingested:.2f}", ""),
+        ("audit: comparison", f"{compared:.2f}", f"{compared / cost:.0%}"),
+        ("audit: suite and report", f"{judged:.2f}", f"{judged / cost:.0%}"),
+        ("audit, whole", f"{compared + judged:.2f}", f"{(compared + judged) / cost:.0%}"),
+    ]
+    print(f"\n{args.records:,} records; {state}; after: {os.getloadavg()[0]:.1f}\n")
+    print(common.markdown(("what", "s", "of ingest and step"), rows))
+    bars = {"ingest": ingested - began, "step": answered - ingested, "audit": compared + judged}
+    common.bars("audit", f"Audit of {args.records:,} records", "s", {"": bars})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What the benchmarks share: scratch pipelines, the session, tables and pictures."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib as mpl
+from pyspark.sql import SparkSession
+
+from penstock.config.catalog import read_pipeline
+from penstock.config.pipeline import Pipeline
+from penstock.core.clock import SystemClock
+from penstock.lake.commit import Table
+from penstock.lake.generation import Registry
+from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.log import LIVE
+from penstock.lake.tables import Tables
+from penstock.spark.session import configuration, open_session
+
+mpl.use("svg")
+mpl.rcParams["svg.hashsalt"] = "penstock"
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs" / "benchmarks"
+
+
+def pipeline_in(home: Path, text: str, name: str = "measured") -> tuple[Pipeline, Tables]:
+    """A pipeline of its own in a scratch folder; its log lies in ``home/log``."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / f"{name}.yaml").write_text(text)
+    pipeline, problems = read_pipeline(home / f"{name}.yaml")
+    if pipeline is None:
+        raise SystemExit("\n".join(map(str, problems)))
+    return pipeline, Tables(str(home / "log"), pipeline.name)
+
+
+def start_of_log(tables: Tables, pipeline: Pipeline) -> None:
+    """Begin every step at the log's beginning, so that all of it is the stream's."""
+    registry = Registry(tables, SystemClock(), Table(tables.events(pipeline.types)))
+    for step in pipeline.specs:
+        registry.begin_epoch(step)
+
+
+def ingest(tables: Tables, pipeline: Pipeline, home: Path) -> int:
+    """Take in all that waits; returns the records."""
+    return run_through(Door(tables, pipeline, home, SystemClock()), LIVE, None, None)
+
+
+@contextmanager
+def session(name: str, **more: str) -> Iterator[SparkSession]:
+    """Spark as the product configures it, on two cores."""
+    options = configuration(ROOT / "jars", master="local[2]", memory="3g", partitions=2)
+    with open_session(name, {**options, **more}) as spark:
+        yield spark
+
+
+def machine() -> str:
+    """One line about the machine and how busy it is."""
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    version = java.stderr.split('"')[1] if '"' in java.stderr else "?"
+    return (
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, Java {version},"
+        f" load average {os.getloadavg()[0]:.1f}"
+    )
+
+
+def markdown(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [list(headers), ["---"] * len(headers), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def bars(name: str, title: str, unit: str, groups: Mapping[str, Mapping[str, float]]) -> Path:
+    """A picture of grouped bars in ``docs/benchmarks``: group -> bar -> value."""
+    from matplotlib.figure import Figure
+
+    series = list(dict.fromkeys(s for values in groups.values() for s in values))
+    figure = Figure(figsize=(8, 0.6 + 0.28 * sum(len(v) for v in groups.values())))
+    axes = figure.add_subplot()
+    colours = dict(
+        zip(series, ["#0b7285", "#adb5bd", "#868e96", "#e8590c", "#fab005"], strict=False)
+    )
+    at, ticks = 0.0, []
+    for group, values in groups.items():
+        first = at
+        for label, value in values.items():
+            axes.barh(at, value, color=colours.get(label, "#ced4da"), height=0.8)
+            axes.text(value, at, f" {label}: {value:,.3g} {unit}", va="center", fontsize=8)
+            at += 1
+        ticks.append(((first + at - 1) / 2, group))
+        at += 0.6
+    axes.set_yticks([t for t, _ in ticks], [g for _, g in ticks], fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(x=0.35)
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}.svg"
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    return path
+
+
+def tree_of(pid: int) -> list[int]:
+    """A process and its living descendants."""
+    found, todo = [], [pid]
+    while todo:
+        one = todo.pop()
+        found.append(one)
+        try:
+            for task in Path(f"/proc/{one}/task").iterdir():
+                children = (task / "children").read_text()
+                todo += [int(child) for child in children.split()]
+        except OSError:
+            continue
+    return found
+
+
+def bytes_read() -> int:
+    """Bytes this process and its children have read by system calls so far."""
+    total = 0
+    for pid in tree_of(os.getpid()):
+        try:
+            total += int(Path(f"/proc/{pid}/io").read_text().split()[1])
+        except OSError:
+            continue
+    return total

@@ -1,0 +1,101 @@
+"""Cost of a record as the log grows, and the state that a step keeps.
+
+    python benchmarks/growth.py [--sizes 100000 1000000 10000000]
+
+Mars' count (see step.py) at 3,333 records a second of event time, files of 50,000 records. The
+query runs already and has answered the first file when the rest is committed: neither the start
+of the JVM nor that of the query counts. State is what the checkpoint's state folder holds at the end
+of the data, and the (record, window) pairs then open.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import common
+import step
+from pyspark.sql import SparkSession
+
+from penstock.core.clock import SystemClock
+from penstock.lake.log import read_summaries
+from penstock.lake.tables import Tables, local
+from penstock.lake.view import position
+from penstock.spark.query import start_query
+
+RATE, EACH = 10_000 / 3, 50_000
+
+
+def measured(spark: SparkSession, home: Path, records: int) -> tuple[float, float, int, int]:
+    """Seconds of ingest and of the step, bytes of state, most pairs open."""
+    files = max(2, records // EACH)
+    step.generate(home / "source", records, 100, records / RATE, files)
+    pipeline, tables = common.pipeline_in(home, step.MARS.yaml)
+    common.start_of_log(tables, pipeline)
+    began = time.monotonic()
+    common.ingest(tables, pipeline, home)
+    ingest = time.monotonic() - began
+    held = step.Held(
+        home / "log", home / "work", Tables(str(home / "log"), pipeline.name), pipeline
+    )
+    most = 0
+
+    def told(row: dict[str, int]) -> None:
+        nonlocal most
+        most = max(most, row["pairs_open"])
+
+    spec = pipeline.specs[0]
+    query = start_query(spark, held.tables, pipeline, spec, SystemClock(), told)
+    query.processAllAvailable()
+    held.release()
+    began = time.monotonic()
+    query.processAllAvailable()
+    seconds = time.monotonic() - began
+    query.stop()
+    at = position(held.tables, spec)
+    assert at is not None
+    assert at.sealed.seq == read_summaries(held.tables)[-1].last_seq
+    state = local(held.tables.checkpoint(spec, at.sealed.generation)) / "state"
+    size = sum(f.stat().st_size for f in state.rglob("*") if f.is_file())
+    return ingest, seconds, size, most
+
+
+def main() -> None:
+    """Run and print a Markdown table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sizes", type=int, nargs="*", default=[100_000, 1_000_000, 10_000_000])
+    args = parser.parse_args()
+    state, rows, costs = common.machine(), [], {}
+    with common.session("growth") as spark:
+        for number, records in enumerate([args.sizes[0], *args.sizes]):  # the first warms up
+            with tempfile.TemporaryDirectory() as scratch:
+                ingest, seconds, size, most = measured(spark, Path(scratch), records)
+                shutil.rmtree(scratch, ignore_errors=True)
+                Path(scratch).mkdir()
+            if not number:
+                continue
+            cost = (ingest + seconds) / records * 1e6
+            costs[f"{records:,}"] = {"us a record": cost}
+            base = costs[f"{args.sizes[0]:,}"]["us a record"]
+            rows.append(
+                (f"{records:,}", f"{ingest:.2f}", f"{seconds:.2f}", f"{cost:.2f}",
+                 f"{cost / base:.2f}", f"{size / 1e6:.2f}", f"{most:,}")
+            )  # fmt: skip
+    headers = (
+        "records",
+        "ingest s",
+        "step s",
+        "us a record",
+        "to the first",
+        "state MB",
+        "pairs open, most",
+    )
+    print(f"\n{state}; after: {os.getloadavg()[0]:.1f}\n")
+    print(common.markdown(headers, rows))
+    common.bars("growth", "Cost of a record, ingest and step", "us", costs)
+
+
+if __name__ == "__main__":
+    main()
