@@ -26,7 +26,7 @@ from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths
 
 PIPELINE = """
-source: {files: source, pattern: "*.parquet"}
+source: {files: source}
 columns: {key: string, value: double}
 event_time: ts
 steps:

@@ -4,7 +4,7 @@
 
 Mars' count (see step.py) at 3,333 records a second of event time, files of 50,000 records. The
 query runs already and has answered the first file when the rest is committed: neither the start of
-the JVM nor that of the query counts. State is what the checkpoint's state folder holds at the end of
+query runs already and has answered the first file when the rest is committed: its start does not
 the data, and the (record, window) pairs then open.
 """
 

@@ -36,7 +36,7 @@ from penstock.spark.stream_host import StreamHost
 EVERY = 0.25
 WARM_UP = 15.0
 PIPELINE = """
-source: {files: source, pattern: "*.parquet"}
+source: {files: source}
 columns: {key: string, value: double}
 event_time: ts
 steps:
