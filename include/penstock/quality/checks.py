@@ -41,11 +41,40 @@ CHECKS: tuple[Check, ...] = (
         "numbers_missing",
         "Every number of the log stands in events or in quarantine.",
         "Records were received whose number is in neither table: they were lost at the door.",
+        example="lost number",
     ),
     Check(
         "numbers_doubled",
         "No number of the log stands twice.",
         "Numbers stand more than once in events and quarantine: records were doubled at the door.",
+        example="repeated number",
+    ),
+    Check(
+        "blocks_wrong",
+        "Every sealed block agrees with its records.",
+        "Figures of blocks (numbers, counts, newest event time, lateness) are not those of their"
+        " records, or a block is lost: events, quarantine or blocks were changed after sealing.",
+        example="block",
+    ),
+    Check(
+        "batches_wrong",
+        "Every sealed micro-batch agrees with the log and with what it wrote.",
+        "Rows of control say another position, watermark or count than the log, decisions, late"
+        " and answers do: one of these was changed, or a row of control is lost.",
+        example="micro-batch",
+    ),
+    Check(
+        "generations_wrong",
+        "Every generation starts where the log says.",
+        "Rows of registry say another start or watermark than the log and decisions do.",
+        example="generation",
+    ),
+    Check(
+        "corrections_wrong",
+        "Every correction speaks for what is sealed, and left its answers.",
+        "A plan speaks for a position that was never sealed, or is done but its answers are not"
+        " there: answers, corrections or control were changed.",
+        example="correction",
     ),
     Check(
         "records_unbalanced",
@@ -84,6 +113,27 @@ CHECKS: tuple[Check, ...] = (
         "Every window and key has one answer in force.",
         "Windows and keys have two different answers that both claim to be in force.",
         example="doubled",
+    ),
+    Check(
+        "forged_answers",
+        "Every answer is one that its micro-batch or plan could write.",
+        "Rows of answers contradict the micro-batch or plan they name (position, closed windows,"
+        " range), or their revisions do not count up.",
+        example="forged",
+    ),
+    Check(
+        "timely_miscounted",
+        "Every timely answer holds as many records as were on time, history included.",
+        "Answers of the speed layer, or of the history, are lost, doubled or changed; the answers"
+        " in force may be right nevertheless.",
+        example="miscounted timely",
+    ),
+    Check(
+        "late_miscounted",
+        "Every late record stands in late, and nothing else does.",
+        "Rows of late are lost, forged or changed: what they hide is corrected by nobody. Recheck"
+        " these windows.",
+        example="miscounted late",
     ),
     Check(
         "overdue_answers",

@@ -17,6 +17,10 @@ COUNTS: tuple[str, ...] = (
     "quarantined",
     "numbers_missing",
     "numbers_doubled",
+    "blocks_wrong",
+    "batches_wrong",
+    "generations_wrong",
+    "corrections_wrong",
     "pairs_events",
     "pairs_on_time",
     "pairs_late",
@@ -29,6 +33,9 @@ COUNTS: tuple[str, ...] = (
     "missing_answers",
     "extra_answers",
     "doubled_answers",
+    "forged_answers",
+    "timely_miscounted",
+    "late_miscounted",
     "pending_answers",
     "overdue_answers",
     "late_without_answer",
@@ -48,12 +55,13 @@ class ComparisonsError(TerminalError):
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One answer that is not as it should be.
+    """One answer, or one place of the log, that is not as it should be.
 
     Args:
         step: the step it belongs to.
-        window_start: start of its window, as text.
-        key: its key, as text; empty for a step without keys.
+        window_start: start of its window, as text; empty for a place of the log.
+        key: its key, as text; empty for a step without keys. Of the log: the number, block,
+            micro-batch, generation or plan.
         what: what is wrong; its first word is the kind (wrong, missing, extra, doubled, ...).
         expected: what the recomputation says, as text.
         found: what is in force, as text.
@@ -68,10 +76,8 @@ class Example:
 
     def __str__(self) -> str:
         key = f" key {self.key}" if self.key else ""
-        return (
-            f"{self.step} window {self.window_start}{key}: {self.what},"
-            f" expected {self.expected}, found {self.found}"
-        )
+        place = f"window {self.window_start}{key}" if self.window_start else self.key
+        return f"{self.step} {place}: {self.what}, expected {self.expected}, found {self.found}"
 
     @property
     def column(self) -> str | None:
@@ -139,7 +145,8 @@ def _example(step: str, item: Any) -> Example:
     if not isinstance(item, Mapping):
         return Example(step, "?", "", "unreadable example", "?", _text(item))
     key = "" if item.get("key") is None else _text(item["key"])
-    window_start, what = (_text(item.get(field)) for field in ("window_start", "what"))
+    window_start = "" if item.get("window_start") is None else _text(item["window_start"])
+    what = _text(item.get("what"))
     expected, found = (
         "nothing" if item.get(field) is None else _text(item[field])
         for field in ("expected", "found")

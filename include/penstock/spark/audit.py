@@ -1,49 +1,53 @@
-"""The audit's recomputation: plain Spark SQL over ``events``, apart from everything above.
+"""The audit's recomputation, apart from everything that it judges.
 
-It shares no aggregation, no pane and no watermark with the speed layer: Spark's own ``window``
-assigns records, Spark's own aggregates answer. Its result is the small table of comparisons
-that ``penstock.quality`` judges.
+``truth`` recomputes the answers, ``penstock.lake.recount`` counts the log again and
+``penstock.lake.retrace`` folds the watermarks again. The result is the small table of
+comparisons that ``penstock.quality`` judges.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from croniter import croniter
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
-from penstock.core.expression import MeasureSpec, to_sql
-from penstock.core.measure import ColumnType, Function
+from penstock.core.expression import to_sql
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, EPOCH, instant, micros
+from penstock.core.window import BEGINNING, EPOCH, FOREVER, instant, micros
 from penstock.lake.commit import Table
-from penstock.lake.correction import plans
-from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL, SPEED, Position, position
+from penstock.lake.generation import Generation, generations
+from penstock.lake.recount import Fault, Recount, recount
+from penstock.lake.retrace import Plans, Trace, bounds_of, read_plans, retrace
+from penstock.lake.tables import Tables, TableSpec
+from penstock.lake.view import BACKFILL, LATE, SPEED, Position, position
+from penstock.spark.truth import SQL_TYPES, recomputed, same
 
-TOLERANCE = 1e-9
-"""Of sum|x|, for sums and averages of doubles: what an outside comparison allows."""
 EXAMPLES = 20
 INTERVALS = 2
 """A window may wait for so many correction intervals."""
-WRONG, MISSING, EXTRA = "wrong answer", "missing answer", "extra answer"
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """What the door's numbers say up to a position."""
-
-    received: int
-    accepted: int
-    quarantined: int
-    numbers_missing: int
-    numbers_doubled: int
+WRONG, MISSING, EXTRA, DOUBLED = "wrong answer", "missing answer", "extra answer", "doubled answer"
+FORGED, TIMELY = "forged answer", "miscounted timely answer"
+LATE_ROWS, UNANSWERED = "miscounted late rows", "late records without answer"
+KINDS = {
+    WRONG: "wrong_answers",
+    MISSING: "missing_answers",
+    EXTRA: "extra_answers",
+    DOUBLED: "doubled_answers",
+    FORGED: "forged_answers",
+    TIMELY: "timely_miscounted",
+    LATE_ROWS: "late_miscounted",
+    UNANSWERED: "late_without_answer",
+}
 
 
 class Audit:
@@ -53,7 +57,7 @@ class Audit:
         self, spark: SparkSession, tables: Tables, pipeline: Pipeline, clock: Clock
     ) -> None:
         self.spark, self.tables, self.pipeline, self.clock = spark, tables, pipeline, clock
-        self._doors: dict[int, Door] = {}
+        self._counts: dict[int, Recount] = {}
 
     def comparisons(self, interval: timedelta) -> list[dict[str, Any]]:
         """One row a step; a step that sealed nothing yet has none.
@@ -63,197 +67,297 @@ class Audit:
         """
         rows = []
         for step in self.pipeline.specs:
+            # What is read first may speak only for what is sealed by the position read after it.
+            registered, planned = generations(self.tables, step), read_plans(self.tables, step)
             at = position(self.tables, step)
             if at is not None:
-                rows.append(self._step(step, at, interval))
+                mine = [r for r in planned if r["epoch"] == at.epoch.number]
+                rows.append(_Step(self, step, at, registered, Plans(mine)).row(interval))
         return rows
 
-    def _load(self, uri: str) -> DataFrame:
-        return self.spark.read.format("delta").load(uri)
+    def load(self, spec: TableSpec) -> DataFrame:
+        """A table as it is now, whatever is appended later."""
+        table = Table(spec)
+        if not table.exists():
+            return self.spark.createDataFrame([], from_arrow_schema(spec.schema))
+        version = table.refresh().version()
+        return self.spark.read.format("delta").option("versionAsOf", version).load(spec.uri)
 
-    def _step(self, step: StepSpec, at: Position, interval: timedelta) -> dict[str, Any]:
-        through = at.sealed.seq
-        door = self._door(through)
-        truth = recomputed(self._events(step, through), step)
-        both = self._compared(step, truth, at).cache()
-        figures = both.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
+    def counted(self, at: Position) -> Recount:
+        """The log up to a position, counted again."""
+        if at.sealed.block not in self._counts:
+            self._counts[at.sealed.block] = recount(
+                self.tables, self.tables.events(self.pipeline.types), at.sealed.seq,
+                at.sealed.block, bounds_of(self.tables),
+            )  # fmt: skip
+        return self._counts[at.sealed.block]
+
+
+class _Step:
+    """One step at one position."""
+
+    def __init__(
+        self,
+        audit: Audit,
+        step: StepSpec,
+        at: Position,
+        registered: list[Generation],
+        finished: Plans,
+    ) -> None:
+        self.audit, self.spark, self.tables = audit, audit.spark, audit.tables
+        self.step, self.at, self.finished = step, at, finished
+        self.by = ["window_start", *step.key_names]
+        self.log = audit.counted(at)
+        self.trace: Trace = retrace(self.tables, step, self.log.blocks, at, registered, finished)
+
+    def row(self, interval: timedelta) -> dict[str, Any]:
+        log, trace, at = self.log, self.trace, self.at
+        compared = self._compared().cache()
+        figures = compared.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
         out = {
-            "step": step.name,
-            "through_seq": through,
-            "received": door.received,
-            "accepted": door.accepted,
-            "quarantined": door.quarantined,
-            "numbers_missing": door.numbers_missing,
-            "numbers_doubled": door.numbers_doubled,
+            "step": self.step.name,
+            "through_seq": at.sealed.seq,
+            "received": log.received,
+            "accepted": log.accepted,
+            "quarantined": log.quarantined,
+            "numbers_missing": log.missing,
+            "numbers_doubled": log.doubled,
+            "blocks_wrong": log.blocks_wrong,
+            "batches_wrong": len(trace.batches),
+            "generations_wrong": len(trace.generations),
+            "corrections_wrong": len(trace.plans),
             "pairs_open": at.sealed.open_pairs,
             "pairs_excluded": 0,
             **{name: int(value or 0) for name, value in figures.items()},
         }
-        if self._history_waits(step, at):  # its answers are pending, so is their count
+        if self._history_waits():  # its answers are pending, so is their count
             others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))
             out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
         accounted = ("on_time", "late", "open", "preloaded", "excluded")
         out["pairs_unaccounted"] = out["pairs_events"] - sum(out[f"pairs_{n}"] for n in accounted)
-        bad = sum(out[n] for n in ("wrong_answers", "missing_answers", "extra_answers"))
-        out["examples"] = json.dumps(self._examples(step, both) if bad else [])
-        both.unpersist()
+        examples = [
+            example
+            for kind, column in KINDS.items()
+            if out[column]
+            for example in self._examples(compared, kind)
+        ]
+        faults = [log.faults, trace.batches, trace.generations, trace.plans]
+        examples += [_told(fault) for some in faults for fault in some[:EXAMPLES]]
+        out["examples"] = json.dumps(examples)
+        compared.unpersist()
         return out
 
-    def _door(self, through: int) -> Door:
-        """Every number up to a position must stand exactly once in events or quarantine."""
-        if through not in self._doors:
-            self._doors[through] = self._counted(through)
-        return self._doors[through]
-
-    def _counted(self, through: int) -> Door:
-        events = self._load(self.tables.uri("events")).select("arrival_seq")
-        accepted = events.where(F.col("arrival_seq") <= through)
-        seqs, refused = accepted, 0
-        if Table(self.tables.quarantine()).exists():
-            bad = self._load(self.tables.uri("quarantine")).select("arrival_seq")
-            bad = bad.where(F.col("arrival_seq") <= through)
-            refused = bad.count()
-            seqs = accepted.unionByName(bad)
-        seqs = seqs.where(F.col("arrival_seq") >= 0)
-        buckets = seqs.groupBy(F.bitmap_bucket_number("arrival_seq").alias("bucket")).agg(
-            F.bitmap_count(F.bitmap_construct_agg(F.bitmap_bit_position("arrival_seq"))).alias("d"),
-            F.count(F.lit(1)).alias("n"),
-        )
-        row = buckets.agg(F.sum("d").alias("d"), F.sum("n").alias("n")).collect()[0]
-        distinct, count = row["d"] or 0, row["n"] or 0
-        return Door(count, count - refused, refused, through + 1 - distinct, count - distinct)
-
-    def _events(self, step: StepSpec, through: int) -> DataFrame:
-        events = self._load(self.tables.uri("events"))
-        events = events.where(F.col("arrival_seq") <= through)
+    def _events(self) -> DataFrame:
+        step, at = self.step, self.at
+        events = self.audit.load(self.tables.events(self.audit.pipeline.types))
+        events = events.where(F.col("arrival_seq") <= at.sealed.seq)
         types = {c.name: c.type for c in step.keys}
         for name in step.columns:
             if name not in events.columns:
-                kind = types.get(name, self.pipeline.types[name])
+                kind = types.get(name, self.audit.pipeline.types[name])
                 events = events.withColumn(name, F.lit(None).cast(SQL_TYPES[kind]))
         for key in step.key_names:  # declared later than the record came: it has no answer
             events = events.where(F.col(key).isNotNull())
-        return events if step.where is None else events.where(F.expr(to_sql(step.where)))
+        if step.where is not None:
+            events = events.where(F.expr(to_sql(step.where)))
+        marks = self._frame(["block", "mark$"], sorted(self.trace.marks.items()))
+        return events.join(F.broadcast(marks), "block", "left")
 
-    def _sealed(self, frame: DataFrame, at: Position) -> DataFrame:
-        known = [(s.generation, s.micro_batch) for s in at.rows]
-        schema = "generation bigint, micro_batch bigint"
-        return frame.join(
-            F.broadcast(self.spark.createDataFrame(known, schema)),
-            ["generation", "micro_batch"],
-            "left_semi",
+    def _frame(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
+        """A few rows of numbers for Spark."""
+        content = [dict(zip(names, row, strict=True)) for row in rows]
+        schema = pa.schema([(name, pa.int64()) for name in names])
+        fields = from_arrow_schema(schema)
+        if not rows:
+            return self.spark.createDataFrame([], fields)
+        return self.spark.createDataFrame(pa.Table.from_pylist(content, schema=schema), fields)
+
+    def _sealed(self, frame: DataFrame) -> DataFrame:
+        """Rows of sealed micro-batches, with what those took and closed."""
+        names = ["generation", "micro_batch", "low_seq$", "high_seq$", "low$", "high$"]
+        spans = self._frame(names, [astuple(span) for span in self.trace.spans])
+        return frame.join(F.broadcast(spans), ["generation", "micro_batch"])
+
+    def _answers(self) -> DataFrame:
+        """All rows of the epoch: ``known`` ones the position has, ``ok`` ones could be written."""
+        spec, at = self.tables.answers(self.step), self.at
+        rows = self.audit.load(spec)
+        end = F.unix_micros("window_end")
+        fits = end - F.unix_micros("window_start") == F.lit(self.step.window.size)
+        through, revision = F.col("through_seq"), F.col("revision")
+        speed = self._sealed(rows.where(F.col("reason") == SPEED)).withColumn(
+            "ok$",
+            fits
+            & (revision == 0)
+            & through.between(F.col("low_seq$"), F.col("high_seq$"))
+            & (end > F.col("low$"))
+            & (end <= F.col("high$")),
         )
-
-    def _answers(self, step: StepSpec, at: Position) -> DataFrame:
-        spec = self.tables.answers(step)
-        if not Table(spec).exists():
-            return _empty(self.spark, step)
-        rows = self._load(spec.uri)
-        speed = self._sealed(rows.where(F.col("reason") == SPEED), at)
-        other = rows.where(
-            (F.col("reason") != SPEED)
-            & (F.col("generation") == at.epoch.number)
-            & (F.col("through_seq") <= at.sealed.seq)
+        plans, history = self._plans(), F.col("reason") == BACKFILL
+        start = F.unix_micros("window_start")
+        other = rows.where((F.col("reason") != SPEED) & (F.col("generation") == at.epoch.number))
+        other = other.join(F.broadcast(plans), "micro_batch", "left").withColumn(
+            "ok$",
+            fits
+            & (F.when(history, 1).otherwise(0) == F.col("p_history$"))
+            & (through == F.col("p_through$"))
+            & (end <= F.col("p_watermark$"))
+            & start.between(F.col("p_from$"), F.col("p_to$") - 1)
+            & F.when(history, revision == 0).otherwise(revision > 0),
         )
-        return speed.unionByName(other)
-
-    def _late(self, step: StepSpec, at: Position) -> DataFrame:
-        spec = self.tables.late(step, [])
-        if not Table(spec).exists():
-            columns = ["window_start", *step.key_names]
-            return (
-                _empty(self.spark, step)
-                .select(*columns, "n_records", "published_at")
-                .withColumn("last_seq", F.lit(0).cast("long"))
+        names = [*self.by, *(m.name for m in self.step.measures), "n_records", "revision",
+                 "reason", "through_seq", "micro_batch"]  # fmt: skip
+        ok = F.coalesce("ok$", F.lit(False)).alias("ok$")
+        none = F.lit(None).cast("long")
+        return speed.select(
+            *names, F.lit(True).alias("known$"), ok, none.alias("planned$"), none.alias("done$")
+        ).unionByName(
+            other.select(
+                *names, (through <= at.sealed.seq).alias("known$"), ok, "planned$", "done$"
             )
-        return self._sealed(self._load(spec.uri), at)
+        )
 
-    def _in_force(self, step: StepSpec, at: Position) -> DataFrame:
+    def _plans(self) -> DataFrame:
+        """Plans as they are after the answers were read: none of those is newer."""
+        found = read_plans(self.tables, self.step)
+        plans = Plans([r for r in found if r["epoch"] == self.at.epoch.number])
+        rows = []
+        for number, plan in plans.planned.items():
+            done = plans.done.get(number)
+            low, high = plan["window_from_us"], plan["window_to_us"]
+            rows.append(
+                (number, int(plan["reason"] == BACKFILL), plan["through_seq"], plan["watermark_us"],
+                 BEGINNING if low is None else low, FOREVER if high is None else high,
+                 micros(plan["recorded_at"]),
+                 FOREVER if done is None else micros(done["recorded_at"]))
+            )  # fmt: skip
+        names = ["micro_batch", "p_history$", "p_through$", "p_watermark$", "p_from$", "p_to$",
+                 "planned$", "done$"]  # fmt: skip
+        return self._frame(names, rows)
+
+    def _late(self) -> DataFrame:
+        return self._sealed(self.audit.load(self.tables.late(self.step, [])))
+
+    def _in_force(self) -> DataFrame:
         """One row per window and key: the answer in force, and what there is besides it."""
-        answers = self._answers(step, at)
+        step, at = self.step, self.at
+        known, reason, through = F.col("known$"), F.col("reason"), F.col("through_seq")
         content = F.struct(*(F.col(m.name) for m in step.measures), "n_records", "revision")
-        timely = F.col("reason") == SPEED
-        history = (F.col("reason") == BACKFILL) & (F.col("through_seq") == at.epoch.seq)
+        timely = known & (reason == SPEED)
+        history = (reason == BACKFILL) & (through == at.epoch.seq)
         shown = F.struct(*(F.col(m.name) for m in step.measures), "n_records")
-        says = F.struct("through_seq", shown.alias("content"))
-        newest = F.struct("through_seq", "revision")
-        grouped = answers.groupBy("window_start", *step.key_names).agg(
-            F.max_by(content, newest).alias("c"),
-            F.max(F.when(~timely, F.col("through_seq"))).alias("repaired"),
-            F.sum(F.when(timely, F.col("n_records"))).alias("on_time"),
-            F.sum(F.when(history, F.col("n_records"))).alias("preloaded"),
-            F.count(F.when(timely, 1)).alias("timely"),
-            (F.size(F.collect_set(says)) > F.size(F.collect_set("through_seq"))).alias(
-                "contradicts"
-            ),
+        says = F.when(known, F.struct("through_seq", shown.alias("content")))
+        newest = F.when(known, F.struct("through_seq", "revision"))
+        corrected = F.struct(
+            "revision", F.col("planned$").alias("planned"), F.col("done$").alias("done")
         )
-        measures = [F.col(f"c.{m.name}").alias(f"found_{m.name}") for m in step.measures]
-        return grouped.select(
-            "window_start",
-            *step.key_names,
+        grouped = self._answers().groupBy(*self.by).agg(
+            F.max_by(content, newest).alias("c$"),
+            F.max(F.when(known & (reason != SPEED), through)).alias("repaired$"),
+            F.sum(F.when(timely, F.col("n_records"))).alias("on_time$"),
+            F.sum(F.when(history, F.col("n_records"))).alias("preloaded$"),
+            F.count(F.when(timely, 1)).alias("timely$"),
+            F.count(F.when(reason != SPEED, 1)).alias("corrections$"),
+            F.count_distinct(F.when(reason != SPEED, F.col("micro_batch"))).alias("plans$"),
+            F.collect_set(says).alias("says$"),
+            F.collect_set(F.when(known, through)).alias("prefixes$"),
+            F.collect_set("revision").alias("revisions$"),
+            F.collect_list(F.when(reason == LATE, corrected)).alias("rows$"),
+            F.bool_and("ok$").alias("ok$"),
+            F.bool_or("known$").alias("found$"),
+        )  # fmt: skip
+        doubled = (
+            (F.col("timely$") > 1)
+            | (F.col("corrections$") > F.col("plans$"))
+            | (F.size("says$") > F.size("prefixes$"))
+        )
+        measures = [F.col(f"c$.{m.name}").alias(f"found${m.name}") for m in step.measures]
+        return grouped.where(F.col("found$")).select(
+            *self.by,
             *measures,
-            F.col("c.n_records").alias("found_n_records"),
-            F.lit(True).alias("found"),
-            "repaired",
-            "on_time",
-            "preloaded",
-            ((F.col("timely") > 1) | F.col("contradicts")).alias("doubled"),
+            F.col("c$.n_records").alias("found$n_records"),
+            "found$",
+            "repaired$",
+            "on_time$",
+            "preloaded$",
+            doubled.alias("doubled$"),
+            (~F.col("ok$") | ~_counts_up(F.col("revisions$")) | _shared("rows$")).alias("forged$"),
         )
 
-    def _compared(self, step: StepSpec, truth: DataFrame, at: Position) -> DataFrame:
+    def _compared(self) -> DataFrame:
         """Truth beside the answer in force, with what still waits for a correction."""
-        by = ["window_start", *step.key_names]
+        step, at = self.step, self.at
         waiting = (
-            self._late(step, at)
-            .groupBy(*by)
+            self._late()
+            .groupBy(*self.by)
             .agg(
-                F.max("last_seq").alias("last_seq"),
-                F.min("published_at").alias("waits_since"),
-                F.sum("n_records").alias("late"),
+                F.max("last_seq").alias("last_seq$"),
+                F.min("published_at").alias("waits_since$"),
+                F.sum("n_records").alias("late$"),
             )
         )
-        both = truth.join(self._in_force(step, at), by, "full_outer")
-        both = both.join(waiting, by, "full_outer")
+        truth = recomputed(self._events(), step, at.epoch.block)
+        both = truth.join(self._in_force(), self.by, "full_outer")
+        both = both.join(waiting, self.by, "full_outer")
         end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")
-        closed = F.unix_micros(end) <= F.lit(at.sealed.state.watermark)
-        pending = F.coalesce(F.col("last_seq") > F.coalesce("repaired", F.lit(-1)), F.lit(False))
-        if self._history_waits(step, at):
+        closed = F.unix_micros(end) <= F.lit(self.trace.watermark)
+        taken = F.greatest(F.coalesce("repaired$", F.lit(-1)), F.lit(self.finished.settled))
+        pending = F.coalesce(F.col("last_seq$") > taken, F.lit(False))
+        waits = self._history_waits()
+        if waits:
             before = F.unix_micros(end) <= F.lit(at.epoch.state.watermark)
-            pending = pending | (before & F.col("found").isNull())
-        same = F.lit(True)
-        for measure in step.measures:
-            same = same & _same(measure)
-        same = same & (F.col("n_records") == F.col("found_n_records"))
+            pending = pending | (before & F.col("found$").isNull())
+        alike = reduce(lambda a, b: a & b, map(same, step.measures), F.lit(True))
+        alike = alike & (F.col("n_records") == F.col("found$n_records"))
+        none = F.lit(0)
+        must_late, must_preloaded = (F.coalesce(n, none) for n in ("must_late$", "must_preloaded$"))
+        must_on_time = F.coalesce("n_records", none) - must_late - must_preloaded
+        timely = F.coalesce("on_time$", none) != F.when(closed, must_on_time).otherwise(none)
+        if not waits:
+            timely = timely | (F.coalesce("preloaded$", none) != must_preloaded)
+        late = (F.coalesce("late$", none) != must_late) | ~F.col("last_seq$").eqNullSafe(
+            F.col("must_last_seq$")
+        )
         return (
-            both.withColumn("closed", closed)
-            .withColumn("pending", pending)
-            .withColumn("same", F.coalesce(same, F.lit(False)))
+            both.withColumn("closed$", closed)
+            .withColumn("pending$", pending)
+            .withColumn("same$", F.coalesce(alike, F.lit(False)))
+            .withColumn("timely_wrong$", timely)
+            .withColumn("late_wrong$", late)
+            .withColumn("faults$", _faults())
         )
 
-    def _history_waits(self, step: StepSpec, at: Position) -> bool:
+    def _history_waits(self) -> bool:
         """Whether the windows from before the epoch still wait for their first answers."""
+        at, plans = self.at, self.finished
         if at.epoch.seq < 0 or at.epoch.state.watermark == BEGINNING:
             return False
-        planned, done = plans(self.tables, step)
-        return not any(p.reason == BACKFILL and p.number in done for p in planned)
+        done = plans.done.keys()
+        return not any(p["reason"] == BACKFILL and n in done for n, p in plans.planned.items())
 
     def _overdue(self, interval: timedelta) -> Column:
-        limit = micros(self.clock.now()) - INTERVALS * micros(interval)
-        return F.unix_micros("waits_since") < F.lit(limit)
+        limit = micros(self.audit.clock.now()) - INTERVALS * micros(interval)
+        return F.unix_micros("waits_since$") < F.lit(limit)
 
-    def _examples(self, step: StepSpec, both: DataFrame) -> list[dict[str, Any]]:
-        names = [m.name for m in step.measures]
-        rows = both.withColumn("what", _what()).where(F.col("what").isNotNull())
+    def _examples(self, compared: DataFrame, kind: str) -> list[dict[str, Any]]:
+        names = [*(m.name for m in self.step.measures), "n_records"]
+        rows = compared.where(F.array_contains("faults$", kind)).orderBy("window_start")
         out = []
-        for row in rows.orderBy("window_start").limit(EXAMPLES).collect():
+        for row in rows.limit(EXAMPLES).collect():
             cells = row.asDict()
-            expected = {n: cells[n] for n in (*names, "n_records")}
-            found = {n: cells[f"found_{n}"] for n in (*names, "n_records")}
+            if kind in {TIMELY, LATE_ROWS}:
+                late = cells["must_late$"] or 0
+                every = (cells["n_records"] or 0) - late
+                expected = {"on_time": every, "late": late, "last_seq": cells["must_last_seq$"]}
+                found = {n: cells[f"{n}$"] for n in ("on_time", "late", "last_seq")}
+            else:
+                expected = {n: cells[n] for n in names}
+                found = {n: cells[f"found${n}"] for n in names}
             out.append(
                 {
                     "window_start": instant(_micros_of(cells["window_start"])).isoformat(),
-                    "key": {k: str(cells[k]) for k in step.key_names},
-                    "what": cells["what"],
+                    "key": {k: str(cells[k]) for k in self.step.key_names},
+                    "what": kind,
                     "expected": json.dumps(expected, default=str),
                     "found": json.dumps(found, default=str),
                 }
@@ -261,106 +365,69 @@ class Audit:
         return out
 
 
-SQL_TYPES = {
-    ColumnType.STRING: T.StringType(),
-    ColumnType.LONG: T.LongType(),
-    ColumnType.DOUBLE: T.DoubleType(),
-    ColumnType.BOOLEAN: T.BooleanType(),
-    ColumnType.TIMESTAMP: T.TimestampType(),
-}
+def _counts_up(revisions: Column) -> Column:
+    """Whether revisions are 0, 1, 2, ... or, without a timely answer, 1, 2, ..."""
+    least, most = F.array_min(revisions), F.array_max(revisions)
+    return (least >= 0) & (least <= 1) & (most - least + 1 == F.size(revisions))
 
 
-def recomputed(events: DataFrame, step: StepSpec) -> DataFrame:
-    """Every window and key that has a record, with its measures, by Spark's own aggregates."""
-    spec = step.window
-    if spec.landmark:
-        events = events.where(F.unix_micros("event_time") >= F.lit(spec.origin))
-    start = f"{spec.origin % spec.slide} microseconds"
-    span = F.window("event_time", f"{spec.size} microseconds", f"{spec.slide} microseconds", start)
-    measures = [column for m in step.measures for column in _aggregates(m)]
-    grouped = events.withColumn("w", span).groupBy("w", *step.key_names)
-    found = grouped.agg(F.count(F.lit(1)).alias("n_records"), *measures)
-    names = [c for c in found.columns if c not in {"w", *step.key_names}]
-    return found.select(F.col("w.start").alias("window_start"), *step.key_names, *names)
+def _shared(rows: str) -> Column:
+    """Whether two corrections share a revision although one was done before the other began.
 
-
-def _aggregates(measure: MeasureSpec) -> list[Column]:
-    if measure.over is None:
-        return [F.count(F.lit(1)).alias(measure.name)]
-    over = F.expr(to_sql(measure.over))
-    if measure.over_type is ColumnType.LONG and measure.function is Function.SUM:
-        return [F.sum(over.cast("decimal(38,0)")).cast("long").alias(measure.name)]
-    functions = {
-        Function.COUNT: F.count,
-        Function.SUM: F.sum,
-        Function.AVG: F.avg,
-        Function.MIN: F.min,
-        Function.MAX: F.max,
-    }
-    columns = [functions[measure.function](over).alias(measure.name)]
-    if measure.type is ColumnType.DOUBLE and measure.function in {Function.SUM, Function.AVG}:
-        size = functions[measure.function](F.abs(over.cast("double")))
-        columns.append(size.alias(f"size_{measure.name}"))
-    return columns
-
-
-def _same(measure: MeasureSpec) -> Column:
-    expected, found = F.col(measure.name), F.col(f"found_{measure.name}")
-    equal = expected.eqNullSafe(found)
-    if measure.type is ColumnType.DOUBLE and measure.function in {Function.SUM, Function.AVG}:
-        near = F.abs(expected - found) <= F.col(f"size_{measure.name}") * F.lit(TOLERANCE)
-        return equal | F.coalesce(near, F.lit(False))
-    return equal
-
-
-def _what() -> Column:
-    """What is wrong with a compared row; null: nothing."""
-    settled = F.col("closed") & ~F.col("pending")
-    extra = F.col("n_records").isNull()
-    missing = F.col("found").isNull()
-    return (
-        F.when(extra & F.col("found"), F.lit(EXTRA))
-        .when(settled & missing, F.lit(MISSING))
-        .when(settled & ~F.col("same"), F.lit(WRONG))
-        .when(~F.col("closed") & F.col("found"), F.lit(EXTRA))
+    Two that ran at the same moment may: each counts the answers that it found.
+    """
+    return F.expr(
+        f"exists(`{rows}`, a -> exists(`{rows}`, b -> a.revision = b.revision AND b.planned > a.done))"
     )
 
 
-def _figures(overdue: Column) -> list[Column]:
-    what = _what()
+def _faults() -> Column:
+    """What is wrong with a compared row; empty: nothing."""
+    settled = F.col("closed$") & ~F.col("pending$")
+    found = F.coalesce("found$", F.lit(False))
+    extra = found & (F.col("n_records").isNull() | ~F.col("closed$"))
+    reached = F.col("last_seq$").isNotNull() & ~F.col("pending$") & ~found
+    conditions = {
+        EXTRA: extra,
+        MISSING: settled & ~found & F.col("n_records").isNotNull(),
+        WRONG: settled & found & ~extra & ~F.col("same$"),
+        DOUBLED: F.col("doubled$"),
+        FORGED: F.col("forged$"),
+        TIMELY: F.col("timely_wrong$"),
+        LATE_ROWS: F.col("late_wrong$"),
+        UNANSWERED: reached,
+    }
+    return F.array_compact(F.array(*(F.when(c, F.lit(k)) for k, c in conditions.items())))
 
+
+def _figures(overdue: Column) -> list[Column]:
     def count(condition: Column) -> Column:
         return F.count(F.when(condition, 1))
 
     return [
         F.sum("n_records").alias("pairs_events"),
-        F.sum("on_time").alias("pairs_on_time"),
-        F.sum("late").alias("pairs_late"),
-        F.sum("preloaded").alias("pairs_preloaded"),
-        count(F.col("doubled")).alias("doubled_answers"),
-        count(F.col("closed") & ~F.col("pending")).alias("answers_compared"),
-        count(what == WRONG).alias("wrong_answers"),
-        count(what == MISSING).alias("missing_answers"),
-        count(what == EXTRA).alias("extra_answers"),
-        count(F.col("pending")).alias("pending_answers"),
-        count(F.col("pending") & overdue).alias("overdue_answers"),
-        count(F.col("last_seq").isNotNull() & ~F.col("pending") & F.col("found").isNull()).alias(
-            "late_without_answer"
-        ),
+        F.sum("on_time$").alias("pairs_on_time"),
+        F.sum("late$").alias("pairs_late"),
+        F.sum("preloaded$").alias("pairs_preloaded"),
+        count(F.col("closed$") & ~F.col("pending$")).alias("answers_compared"),
+        count(F.col("pending$")).alias("pending_answers"),
+        count(F.col("pending$") & overdue).alias("overdue_answers"),
+        *(count(F.array_contains("faults$", kind)).alias(name) for kind, name in KINDS.items()),
     ]
+
+
+def _told(fault: Fault) -> dict[str, Any]:
+    """An example that concerns no window."""
+    return {
+        "key": fault.place,
+        "what": fault.what,
+        "expected": json.dumps(fault.expected, default=str),
+        "found": json.dumps(fault.found, default=str),
+    }
 
 
 def _micros_of(value: Any) -> int:
     return micros(value.replace(tzinfo=UTC))
-
-
-def _empty(spark: SparkSession, step: StepSpec) -> DataFrame:
-    kinds = {k.name: SQL_TYPES[k.type] for k in step.keys}
-    kinds |= {"window_start": T.TimestampType()}
-    kinds |= {m.name: SQL_TYPES[m.type] for m in step.measures}
-    kinds |= {"n_records": T.LongType(), "revision": T.LongType(), "reason": T.StringType()}
-    kinds |= {"through_seq": T.LongType(), "published_at": T.TimestampType()}
-    return spark.createDataFrame([], T.StructType([T.StructField(n, t) for n, t in kinds.items()]))
 
 
 def correction_interval(pipeline: Pipeline) -> timedelta:

@@ -1,0 +1,317 @@
+"""A step's way through the log, gone again for the audit: watermarks, micro-batches, plans.
+
+Watermarks are folded here once more, from event times and decisions, apart from the fold of the
+speed layer; what ``registry``, ``control`` and ``corrections`` say is held against them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from penstock.core.slack import SlackChange, SlackPolicy, SlackSpec, WatermarkState
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING, FOREVER
+from penstock.lake.commit import Table
+from penstock.lake.correction import DONE, PLANNED
+from penstock.lake.generation import Generation, Sealed
+from penstock.lake.log import SLACK
+from penstock.lake.read import read_table
+from penstock.lake.recount import Blocks, Fault
+from penstock.lake.tables import Tables
+from penstock.lake.view import BACKFILL, SPEED, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a sealed micro-batch could write: it took (low_seq, high_seq], closed (low, high]."""
+
+    generation: int
+    micro_batch: int
+    low_seq: int
+    high_seq: int
+    low: int
+    high: int
+
+
+@dataclass
+class Trace:
+    """The way of one step.
+
+    Attributes:
+        marks: the watermark in force for the records of each block, us, by block number.
+        watermark: after the position's last block, us.
+        spans: of every sealed micro-batch.
+        batches, generations, plans: what does not agree with the log.
+    """
+
+    marks: dict[int, int]
+    watermark: int
+    spans: list[Span]
+    batches: list[Fault]
+    generations: list[Fault]
+    plans: list[Fault]
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The rows of ``corrections`` of one epoch."""
+
+    rows: list[dict[str, Any]]
+
+    @property
+    def planned(self) -> dict[int, dict[str, Any]]:
+        """Frozen plans by number."""
+        return {r["plan"]: r for r in self.rows if r["state"] == PLANNED}
+
+    @property
+    def done(self) -> dict[int, dict[str, Any]]:
+        """Completions by number of the plan."""
+        return {r["plan"]: r for r in self.rows if r["state"] == DONE}
+
+    @property
+    def settled(self) -> int:
+        """Every late row up to here was taken by a finished correction of all windows."""
+        planned = self.planned
+        full = [
+            p["through_seq"] for n, p in planned.items()
+            if n in self.done and p["reason"] != BACKFILL
+            and p["window_from_us"] is None and p["window_to_us"] is None
+        ]  # fmt: skip
+        return max(full, default=-1)
+
+
+def read_plans(tables: Tables, step: StepSpec) -> list[dict[str, Any]]:
+    """All rows of ``corrections`` of a step."""
+    rows = read_table(Table(tables.corrections()))
+    return rows.filter(pc.equal(rows["step"], step.name)).to_pylist()
+
+
+def bounds_of(tables: Tables) -> set[int]:
+    """The bounds of every ``max_delay`` that was ever decided, us."""
+    rows = read_table(Table(tables.decisions()))
+    texts = rows.filter(pc.equal(rows["what"], SLACK))["value"].to_pylist()
+    specs = [SlackSpec.from_text(text) for text in texts]
+    return {s.span for s in specs if s.policy is SlackPolicy.MAX_DELAY}
+
+
+def retrace(
+    tables: Tables,
+    step: StepSpec,
+    blocks: Blocks,
+    at: Position,
+    registered: list[Generation],
+    plans: Plans,
+) -> Trace:
+    """Go a step's way again, up to a position.
+
+    Args:
+        tables: of the pipeline.
+        step: the step.
+        blocks: of the log up to the position, counted again.
+        at: the position.
+        registered: the step's generations, read before the position.
+        plans: of the position's epoch, read before it, too.
+    """
+    way = _Way(tables, step, blocks, at.epoch)
+    return Trace(
+        way.marks,
+        way.after(at.sealed.block).watermark,
+        list(_spans(way, at)),
+        [*_batches(tables, step, way, at)],
+        [*_generations(way, at, registered)],
+        [*_plans(tables, step, way, at, plans)],
+    )
+
+
+class _Way:
+    """The fold of a step, from its epoch's history on."""
+
+    def __init__(self, tables: Tables, step: StepSpec, blocks: Blocks, epoch: Generation) -> None:
+        self.step, self.blocks, self.epoch = step, blocks, epoch
+        rows = read_table(Table(tables.decisions()))
+        rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
+        rows = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")])
+        self.decided = [
+            (SlackChange(r["block"], SlackSpec.from_text(r["value"])), r["decided_at"])
+            for r in rows.to_pylist()
+        ]
+        started = _started(tables, epoch)
+        first = [c.spec for c, instant in self.decided if instant <= started]
+        self.start = self._start(first[-1] if first else step.slack)
+        self.marks: dict[int, int] = {}
+        self._after = {epoch.block: self.start}
+        self._live(self.start)
+
+    def after(self, block: int) -> WatermarkState:
+        """The state before a block; where there is none, a state no row can have."""
+        return self._after.get(block, WatermarkState(BEGINNING - 1))
+
+    def seq(self, block: int) -> int:
+        """The last number before a block."""
+        at = int(np.searchsorted(self.blocks.number, block))
+        return int(self.blocks.last_seq[at - 1]) if at else -1
+
+    def _start(self, slack: SlackSpec) -> WatermarkState:
+        """History moves no watermark, but lets it stand at the window of its newest record."""
+        state, blocks = WatermarkState(), self.blocks
+        past = np.flatnonzero(blocks.number < self.epoch.block)
+        for i in past:
+            state = self._step(state, int(i), slack)
+        old = blocks.t_max[past][~blocks.live[past]]
+        newest = int(old.max(initial=BEGINNING))
+        if newest > BEGINNING and state.watermark < FOREVER:
+            newest -= slack.span if slack.policy is SlackPolicy.FIXED else 0
+            window = self.step.window
+            floor = newest - (newest - window.origin) % window.slide
+            mark = max(state.watermark, floor)
+            state = replace(state, watermark=mark, t_max=max(state.t_max, mark))
+        self.history = {int(n) for n in blocks.number[past]}
+        return state
+
+    def _live(self, state: WatermarkState) -> None:
+        self.marks = dict.fromkeys(self.history, state.watermark)
+        for i in np.flatnonzero(self.blocks.number >= self.epoch.block):
+            number = int(self.blocks.number[i])
+            self.marks[number] = state.watermark
+            slack = [c.spec for c, _ in self.decided if c.block <= number]
+            if slack:
+                state = self._step(state, int(i), slack[-1])
+            self._after[number + 1] = state
+
+    def _step(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
+        blocks = self.blocks
+        if blocks.kind[i] == "end":
+            return replace(state, watermark=FOREVER)
+        if blocks.kind[i] == "idle":
+            return replace(state, watermark=max(state.watermark, state.t_max))
+        if not blocks.live[i] or blocks.t_max[i] == BEGINNING:
+            return state
+        fixed = slack.policy is SlackPolicy.FIXED
+        k = max(state.k, int(blocks.lateness[None if fixed else slack.span][i]))
+        t_max = max(state.t_max, int(blocks.t_max[i]))
+        mark = max(state.watermark, t_max - (slack.span if fixed else k))
+        return replace(state, watermark=mark, t_max=t_max, k=k)
+
+
+def _started(tables: Tables, epoch: Generation) -> datetime:
+    rows = read_table(Table(tables.registry()))
+    mine = (pc.field("step") == epoch.step) & (pc.field("generation") == epoch.number)
+    started: datetime = pc.max(rows.filter(mine)["started_at"]).as_py()
+    return started
+
+
+def _figures(seq: int, state: WatermarkState) -> dict[str, Any]:
+    return {"seq": seq, "watermark_us": state.watermark, "t_max_us": state.t_max, "k_us": state.k}
+
+
+def _unlike(
+    what: str, place: dict[str, Any], expected: dict[str, Any], found: dict[str, Any]
+) -> Iterator[Fault]:
+    wrong = [n for n in expected if expected[n] != found[n]]
+    if wrong:
+        yield Fault(what, place, {n: expected[n] for n in wrong}, {n: found[n] for n in wrong})
+
+
+def _spans(way: _Way, at: Position) -> Iterator[Span]:
+    before = way.epoch.block
+    for row in at.rows:
+        low, high = way.after(before), way.after(row.block)
+        yield Span(
+            row.generation, row.micro_batch, way.seq(before), way.seq(row.block),
+            low.watermark, high.watermark,
+        )  # fmt: skip
+        before = row.block
+
+
+def _batches(tables: Tables, step: StepSpec, way: _Way, at: Position) -> Iterator[Fault]:
+    """Rows of ``control`` against the log, and against what their micro-batches wrote."""
+    written = _written(tables, step)
+    content = {(r["generation"], r["micro_batch"]): r
+               for r in read_table(Table(tables.control(step))).to_pylist()}  # fmt: skip
+    before = way.epoch.seq
+    for row in at.rows:
+        place = {"generation": row.generation, "micro_batch": row.micro_batch}
+        said = content[row.generation, row.micro_batch]
+        answers, answered, late = written.get((row.generation, row.micro_batch), (0, 0, 0))
+        expected = _figures(way.seq(row.block), way.after(row.block)) | {
+            "records": row.seq - before,
+            "answers": answers,
+            "pairs_answered": answered,
+            "pairs_late": late,
+        }
+        found = _figures(row.seq, row.state) | {
+            n: said[n] for n in ("records", "answers", "pairs_answered", "pairs_late")
+        }
+        yield from _unlike("micro-batch unlike the log", place, expected, found)
+        before = row.seq
+
+
+def _written(tables: Tables, step: StepSpec) -> dict[tuple[int, int], tuple[int, int, int]]:
+    """Answers, their pairs and late pairs that stand there, by generation and micro-batch."""
+    by = ["generation", "micro_batch"]
+    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    answers = read_table(
+        Table(tables.answers(step)), [*by, "reason", "n_records"], pc.field("reason") == SPEED
+    )
+    late = read_table(Table(tables.late(step, [])), [*by, "n_records"])
+    for rows, late_rows in ((answers, False), (late, True)):
+        sums = rows.group_by(by).aggregate([("n_records", "count"), ("n_records", "sum")])
+        for r in sums.to_pylist():
+            key = r["generation"], r["micro_batch"]
+            a, n, m = found.get(key, (0, 0, 0))
+            count, total = r["n_records_count"], r["n_records_sum"] or 0
+            found[key] = (a, n, m + total) if late_rows else (a + count, n + total, m)
+    return found
+
+
+def _generations(way: _Way, at: Position, registered: list[Generation]) -> Iterator[Fault]:
+    """Where generations started, against the log."""
+    for one in registered:
+        if one.epoch != at.epoch.number:
+            continue
+        place = {"generation": one.number}
+        if one.block > at.sealed.block:
+            yield Fault("generation starts beyond what is sealed", place,
+                        {"block": at.sealed.block}, {"block": one.block})  # fmt: skip
+            continue
+        expected = _figures(way.seq(one.block), way.after(one.block))
+        yield from _unlike(
+            "generation starts unlike the log", place, expected, _figures(one.seq, one.state)
+        )
+
+
+def _plans(
+    tables: Tables, step: StepSpec, way: _Way, at: Position, plans: Plans
+) -> Iterator[Fault]:
+    """Plans against what was sealed, and their completions against the answers that stand there."""
+    names = ["generation", "micro_batch", "reason"]
+    rows = read_table(Table(tables.answers(step)), names, pc.field("reason") != SPEED)
+    rows = rows.filter(pc.equal(rows["generation"], at.epoch.number))
+    counts = dict(zip(*_counted(rows), strict=True))
+    known = {(s.seq, s.state.watermark) for s in at.rows}
+    start = way.epoch.seq, way.start.watermark
+    for number, plan in plans.planned.items():
+        stands = plan["through_seq"], plan["watermark_us"]
+        if stands != start if plan["reason"] == BACKFILL else stands not in known:
+            yield Fault("correction speaks for what is not sealed", {"plan": number},
+                        _prefix(at.sealed), dict(zip(_prefix(at.sealed), stands, strict=True)))  # fmt: skip
+    for number, done in plans.done.items():
+        plan = plans.planned.get(number, {})
+        if not plan:
+            yield Fault("correction done without a plan", {"plan": number}, {}, {})
+        elif not plan["recheck"] and counts.get(number, 0) != done["answers"]:
+            yield Fault("correction done without its answers", {"plan": number},
+                        {"answers": done["answers"]}, {"answers": counts.get(number, 0)})  # fmt: skip
+
+
+def _prefix(sealed: Sealed) -> dict[str, int]:
+    return {"through_seq": sealed.seq, "watermark_us": sealed.state.watermark}
+
+
+def _counted(rows: Any) -> tuple[list[int], list[int]]:
+    counts = rows.group_by("micro_batch").aggregate([("micro_batch", "count")])
+    return counts["micro_batch"].to_pylist(), counts["micro_batch_count"].to_pylist()

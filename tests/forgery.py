@@ -1,0 +1,148 @@
+"""Tables rewritten behind the product's back, and what an audit says of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+
+from penstock.lake.commit import Table
+from penstock.lake.ingest.door import HISTORY
+from penstock.lake.read import read_table
+from penstock.lake.tables import TableSpec
+from penstock.lake.view import answers_in_force, position
+from penstock.quality.checks import CHECKS, Severity
+from penstock.quality.comparisons import Example, checked, examples_of
+from penstock.spark.audit import Audit
+from penstock.spark.correct import start_epochs
+from penstock.spark.layout import Layout
+from tests.doubles import NOON, FixedClock
+from tests.lakes import Lake, make_lake
+from tests.steps import SITES, SITES_REF
+from tests.streams import BEGIN, disordered, write_jsonl
+
+INTERVAL = timedelta(minutes=15)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the audit of one step says.
+
+    Attributes:
+        red: columns whose critical expectation does not hold.
+        said: every example as a person reads it.
+        row: the comparisons.
+    """
+
+    red: set[str]
+    said: tuple[str, ...]
+    row: Row
+
+
+def audited(spark: SparkSession, lake: Lake, at: datetime = NOON) -> Verdict:
+    """Audit a lake of one step; the suite's own bounds judge it."""
+    rows = Audit(spark, lake.tables, lake.pipeline, FixedClock(at)).comparisons(INTERVAL)
+    (row,) = checked(pd.DataFrame(rows), pipeline="p").to_dict("records")
+    red = {
+        check.column
+        for check in CHECKS
+        if check.severity is Severity.CRITICAL and not check.least <= row[check.column] <= 0
+    }
+    examples: tuple[Example, ...] = examples_of(row["step"], row["examples"])
+    return Verdict(red, tuple(map(str, examples)), row)
+
+
+class Forger:
+    """Rewrites the tables of a lake of one step."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake, tables, step = lake, lake.tables, lake.step
+        self.specs: dict[str, TableSpec] = {
+            "events": tables.events(lake.pipeline.types),
+            "quarantine": tables.quarantine(),
+            "blocks": tables.blocks(),
+            "decisions": tables.decisions(),
+            "registry": tables.registry(),
+            "corrections": tables.corrections(),
+            "answers": tables.answers(step),
+            "late": tables.late(step, Layout(step).fields),
+            "control": tables.control(step),
+        }
+
+    def rows(self, name: str) -> list[Row]:
+        """All rows of a table, in a fixed order."""
+        rows = read_table(Table(self.specs[name])).to_pylist()
+        order = {"events": "arrival_seq", "blocks": "block", "control": "block",
+                 "quarantine": "arrival_seq", "late": "last_seq"}.get(name)  # fmt: skip
+        if name == "answers":
+            return sorted(rows, key=lambda r: (r["window_start"], r["site"], r["revision"]))
+        return sorted(rows, key=lambda r: r[order]) if order else rows
+
+    def rewrite(self, name: str, rows: list[Row]) -> None:
+        """Put other rows in the place of all."""
+        spec = self.specs[name]
+        table = pa.Table.from_pylist(rows, schema=spec.schema)
+        write_deltalake(Table(spec).refresh(), table, mode="overwrite",
+                        partition_by=list(spec.partitioned) or None)  # fmt: skip
+
+    def pick(self, name: str, where: Callable[[Row], bool]) -> Row:
+        """The one in the middle of the rows that fit."""
+        found = [r for r in self.rows(name) if where(r)]
+        assert found, f"the scene has no such row of {name}"
+        return found[len(found) // 2]
+
+    def drop(self, name: str, victim: Row) -> Row:
+        """Delete one row."""
+        rows = self.rows(name)
+        rows.remove(victim)
+        self.rewrite(name, rows)
+        return victim
+
+    def change(self, name: str, victim: Row, **columns: Any) -> Row:
+        """Change some columns of one row; returns it as it was."""
+        rows = self.rows(name)
+        rows[rows.index(victim)] = victim | columns
+        self.rewrite(name, rows)
+        return victim
+
+    def add(self, name: str, like: Row, **columns: Any) -> Row:
+        """Add a row like another one."""
+        row = like | columns
+        self.rewrite(name, [*self.rows(name), row])
+        return row
+
+
+def at_window(row: Row) -> str:
+    """How a report names the window and key of a row."""
+    return f"window {row['window_start'].isoformat()} key site={row['site']}"
+
+
+def repaired_lake(home: Path) -> Lake:
+    """A small lake in which everything happened: a preload, two corrections, open windows."""
+    lake = make_lake(home, (SITES, SITES_REF), history={
+        "files": str(home / "history"), "format": "jsonl"})  # fmt: skip
+    rows = disordered(420, seed=11, apart=5.0, late_share=0.25, late_by=500.0, begin=BEGIN)
+    for row in rows[9::40]:
+        row["bags"] = "many"  # refused
+    write_jsonl(home / "history" / "0.jsonl", rows[:80])
+    lake.ingest(HISTORY)
+    start_epochs(lake.tables, lake.pipeline, lake.clock)
+    parts = ((80, 130), (130, 180), (180, 230), (230, 290), (290, 420))
+    for number, (low, high) in enumerate(parts):
+        write_jsonl(home / "live" / f"{number}.jsonl", rows[low:high])
+        lake.ingest()
+        lake.query(blocks=2).run()
+        if number in {1, 3, 4}:
+            lake.correct()
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    assert at.sealed.open_pairs > 0, "some windows are open"
+    reasons = {r["reason"] for r in answers_in_force(lake.tables, lake.step).to_pylist()}
+    assert reasons == {"speed", "late", "backfill"}
+    return lake
