@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from penstock.core.clock import Clock
+from penstock.core.errors import TransientError
 from penstock.core.slack import SlackChange, SlackPolicy, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
@@ -88,7 +89,12 @@ def current(tables: Tables, step: StepSpec) -> tuple[Generation, Generation] | N
 
 
 def sealed_rows(tables: Tables, step: StepSpec, epoch: int) -> list[Sealed]:
-    """The ``control`` rows of an epoch, in the order of their positions."""
+    """The ``control`` rows of an epoch, in the order of their positions.
+
+    What a replaced generation still sealed beyond the start of the next one does not count: its
+    sink looked for a newer one before that was registered, and committed after.
+    """
+    starts = [(g.number, g.block) for g in generations(tables, step)]
     rows = read_table(Table(tables.control(step))).filter(pc.field("generation") >= epoch)
     found = [
         Sealed(
@@ -101,7 +107,8 @@ def sealed_rows(tables: Tables, step: StepSpec, epoch: int) -> list[Sealed]:
         )
         for r in rows.to_pylist()
     ]
-    return sorted(found, key=lambda s: (s.block, s.generation, s.micro_batch))
+    counts = [s for s in found if all(s.block <= b for n, b in starts if n > s.generation)]
+    return sorted(counts, key=lambda s: (s.block, s.generation, s.micro_batch))
 
 
 class Registry:
@@ -166,11 +173,12 @@ class Registry:
             "reason": reason,
             "started_at": self.clock.now(),
         }
-        self.registry.append(
-            pa.Table.from_pylist([row], schema=self.registry.spec.schema),
-            f"registry:{generation.step}",
-            generation.number,
-        )
+        table = pa.Table.from_pylist([row], schema=self.registry.spec.schema)
+        if not self.registry.append(table, f"registry:{generation.step}", generation.number):
+            raise TransientError(
+                f"{generation.step}: another process began generation {generation.number} at the"
+                " same moment; only one may run it. Start again if no other stream host does"
+            )
         return generation
 
     def _decide_slack(self, step: StepSpec, block: int | None = None) -> None:

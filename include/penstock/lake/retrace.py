@@ -297,15 +297,18 @@ def _plans(
     for number, plan in plans.planned.items():
         stands = plan["through_seq"], plan["watermark_us"]
         if stands != start if plan["reason"] == BACKFILL else stands not in known:
-            yield Fault("correction speaks for what is not sealed", {"plan": number},
-                        _prefix(at.sealed), dict(zip(_prefix(at.sealed), stands, strict=True)))  # fmt: skip
+            expected = _prefix(at.sealed)
+            found = dict(zip(expected, stands, strict=True))
+            what = "correction speaks for what is not sealed"
+            yield Fault(what, {"plan": number}, expected, found)
     for number, done in plans.done.items():
         plan = plans.planned.get(number, {})
         if not plan:
             yield Fault("correction done without a plan", {"plan": number}, {}, {})
         elif not plan["recheck"] and counts.get(number, 0) != done["answers"]:
-            yield Fault("correction done without its answers", {"plan": number},
-                        {"answers": done["answers"]}, {"answers": counts.get(number, 0)})  # fmt: skip
+            stand = {"answers": counts.get(number, 0)}
+            what = "correction done without its answers"
+            yield Fault(what, {"plan": number}, {"answers": done["answers"]}, stand)
 
 
 def _prefix(sealed: Sealed) -> dict[str, int]:

@@ -11,7 +11,7 @@ is in force. Who needs no Spark has the same in two other forms:
 docs/how-to/read-the-answers.md shows all three.
 """
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -51,21 +51,14 @@ def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> Dat
 def _known(spark: SparkSession, tables: Tables, step: StepSpec, at: Position) -> DataFrame:
     """All answers that a position has."""
     rows = spark.read.format("delta").load(tables.answers(step).uri)
-    sealed = spark.read.format("delta").load(tables.control(step).uri).where(_up_to(at))
     batch = ["generation", "micro_batch"]
-    timely = rows.where(F.col("reason") == SPEED).join(sealed.select(*batch), batch, "left_semi")
+    sealed = spark.createDataFrame(
+        [(s.generation, s.micro_batch) for s in at.rows], "generation bigint, micro_batch bigint"
+    )
+    timely = rows.where(F.col("reason") == SPEED).join(F.broadcast(sealed), batch, "left_semi")
     repaired = rows.where(
         (F.col("reason") != SPEED)
         & (F.col("generation") == at.epoch.number)
         & (F.col("through_seq") <= at.sealed.seq)
     )
     return timely.unionByName(repaired)
-
-
-def _up_to(at: Position) -> Column:
-    """Rows of ``control`` of the epoch, up to the one a position was read at."""
-    order = F.struct("block", "generation", "micro_batch")
-    values = (at.sealed.block, at.sealed.generation, at.sealed.micro_batch)
-    names = ("block", "generation", "micro_batch")
-    last = F.struct(*(F.lit(v).cast("long").alias(n) for v, n in zip(values, names, strict=True)))
-    return (F.col("generation") >= at.epoch.number) & (order <= last)

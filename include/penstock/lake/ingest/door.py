@@ -106,6 +106,7 @@ class Door:
         return self._next_block
 
     def _catch_up(self) -> None:
+        _ = self.plans.delta  # made before it is read: a plan is decided from this snapshot
         for row in self._plan_tail.take().to_pylist():
             items = tuple(Item(**i) for i in json.loads(row["positions"]))
             self._last = Plan(
