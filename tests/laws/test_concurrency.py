@@ -180,9 +180,7 @@ def maintain(lake: Lake) -> None:
 
 @SIDES
 @pytest.mark.parametrize("table", ["corrections", "answers"])
-def test_compaction_in_the_middle_of_a_correction(
-    tmp_path: Path, table: str, after: bool
-) -> None:
+def test_compaction_in_the_middle_of_a_correction(tmp_path: Path, table: str, after: bool) -> None:
     lake = answered(tmp_path)
     with meanwhile(table, lambda: maintain(lake), after=after):
         assert lake.correct() > 0

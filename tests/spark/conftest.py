@@ -41,6 +41,19 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def quick(spark: SparkSession) -> Iterator[SparkSession]:
+    """Spark for a few hundred rows: compiling a query would cost more than running it."""
+    options = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode":
+               "NO_CODEGEN", "spark.sql.shuffle.partitions": "1"}  # fmt: skip
+    before = {name: spark.conf.get(name, None) for name in options}
+    for name, value in options.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
 @dataclass(frozen=True)
 class Scene:
     """A home folder with one pipeline of several steps."""

@@ -54,9 +54,16 @@ NUMBERS = (
     ("missing_answers", "missing"),
     ("extra_answers", "extra"),
     ("doubled_answers", "doubled"),
+    ("forged_answers", "forged"),
+    ("timely_miscounted", "timely, miscounted"),
+    ("late_miscounted", "late, miscounted"),
     ("pending_answers", "pending a correction"),
     ("overdue_answers", "overdue"),
     ("late_without_answer", "late, without an answer"),
+    ("blocks_wrong", "blocks unlike their records"),
+    ("batches_wrong", "micro-batches unlike the log"),
+    ("generations_wrong", "generations unlike the log"),
+    ("corrections_wrong", "corrections without their answers"),
 )
 WHOLES = frozenset({"through_seq", "received", "pairs_events", "answers_compared"})
 PARTS = frozenset(label for column, label in NUMBERS if column not in WHOLES)

@@ -1,0 +1,73 @@
+"""Audits of runs in which nothing was falsified are green, at whatever moment they are taken.
+
+The runs are random schedules of single steps (ingest, preload, stream, corrections, a changed
+slack, processes that die, lost checkpoints) of the protocol's tests, without a JVM; the audits
+are Spark's.
+"""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.lake.ingest import door as door_module
+from penstock.lake.view import position
+from penstock.spark import correct as correct_module
+from tests import reference as ref
+from tests.doubles import assert_same, blocks_of, deadly_commits
+from tests.forgery import audited
+from tests.lakes import World
+from tests.steps import CASES
+
+pytestmark = pytest.mark.spark
+NAMES = sorted(CASES)
+STEPS, AUDITS = 40, 2
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 5)
+    monkeypatch.setattr(correct_module, "PAIRS_A_CHUNK", 16)
+
+
+def assert_green(spark: SparkSession, world: World) -> None:
+    """If anything is sealed, the audit agrees with it."""
+    lake = world.lake
+    if position(lake.tables, lake.step) is not None:
+        verdict = audited(spark, lake, lake.clock.now())
+        assert (verdict.red, verdict.said) == (set(), ())
+
+
+def green_throughout(spark: SparkSession, home: Path, seed: int) -> None:
+    world = World(home, CASES[NAMES[seed % len(NAMES)]], seed)
+    share = world.draw.choice([0.0, 0.03, 0.1])
+    moments = set(world.draw.sample(range(STEPS), AUDITS))
+    with deadly_commits(world.death):
+        for i in range(STEPS):
+            world.death.share = share
+            world.step()
+            world.death.share = 0.0
+            if i in moments:
+                assert_green(spark, world)
+    world.finish()
+    assert_green(spark, world)
+    lake = world.lake
+    blocks = blocks_of(lake.tables, lake.pipeline)
+    if world.mode == "bounded":
+        expected = ref.run(lake.oracle, [*blocks, ref.Block(kind=ref.END)]).corrected
+        assert_same(expected, lake.in_force(), position=False)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_audit_at_any_moment_of_a_clean_run_is_green(
+    quick: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    green_throughout(quick, tmp_path, seed)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("seed", range(5, 105))
+def test_audits_of_a_hundred_clean_runs_are_green(
+    quick: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    green_throughout(quick, tmp_path, seed)
