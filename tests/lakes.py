@@ -1,17 +1,20 @@
 """Small lakes for the tests: real Delta tables in a temporary folder, one pipeline, no JVM."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
+import pytest
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
+from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan, Planner, plans, touched
 from penstock.lake.generation import sealed_rows
 from penstock.lake.ingest.door import Door, run_through
@@ -40,7 +43,7 @@ from tests.doubles import (
     lose_memory,
     rows_by_pair,
 )
-from tests.steps import make_pipeline
+from tests.steps import CASES, make_pipeline
 from tests.streams import BEGIN, disordered, write_jsonl
 
 
@@ -177,6 +180,47 @@ def json_of(row: Any, **changed: Any) -> str:
     import json
 
     return json.dumps({**row, **changed}, default=str)
+
+
+ROWS, EACH = some_rows(90, seed=5), 15
+
+
+def fed(home: Path) -> Lake:
+    """A lake to which nothing has come yet."""
+    source = {"files": str(home / "live"), "format": "jsonl", "mode": "live"}
+    history = {"files": str(home / "history"), "format": "jsonl"}
+    lake = make_lake(home, CASES["sites"], source=source, history=history)
+    lake.query()
+    return lake
+
+
+def arrive(lake: Lake, files: int = 1) -> None:
+    """The next files of six are there."""
+    folder = lake.home / "live"
+    first = len(list(folder.glob("*"))) if folder.exists() else 0
+    for i in range(first, first + files):
+        write_jsonl(folder / f"{i}.jsonl", ROWS[EACH * i : EACH * (i + 1)])
+
+
+@contextmanager
+def meanwhile(table: str, other: Callable[[], Any], *, after: bool = False) -> Iterator[list[str]]:
+    """At the first commit to a table, another process does its work before or after it."""
+    swap, seen = Table.swap, list[str]()
+
+    def wrapped(self: Table, *arguments: Any) -> None:
+        mine = f"/{table}" in self.spec.uri and not seen
+        if mine:
+            seen.append(self.spec.uri)
+        if mine and not after:
+            other()
+        swap(self, *arguments)
+        if mine and after:
+            other()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "swap", wrapped)
+        yield seen
+    assert seen, f"nothing was committed to {table}"
 
 
 class World:

@@ -54,6 +54,10 @@ def test_big_positions_stay_exact(comparisons: Make) -> None:
         ' "expected": {"mean_delay": 1.5}, "found": {"mean_delay": 2}}]',
         ["s window x key JFK, 4: wrong mean_delay, expected mean_delay=1.5, found mean_delay=2"],
     ),
+    (
+        '[{"key": {"block": 7}, "what": "block lost", "expected": 3, "found": 4}]',
+        ["s block=7: block lost, expected 3, found 4"],
+    ),
     ("{not json", ["s window ?: unreadable example, expected ?, found {not json"]),
     ("[7]", ["s window ?: unreadable example, expected ?, found 7"]),
 ])  # fmt: skip
@@ -65,6 +69,15 @@ def test_examples_name_window_and_key(text: str | None, shown: list[str]) -> Non
     ("wrong", "wrong_answers"),
     ("Missing answer", "missing_answers"),
     ("late record without answer", "late_without_answer"),
+    ("lost number", "numbers_missing"),
+    ("repeated number", "numbers_doubled"),
+    ("block unlike its records", "blocks_wrong"),
+    ("micro-batch unlike the log", "batches_wrong"),
+    ("generation starts unlike the log", "generations_wrong"),
+    ("correction done without its answers", "corrections_wrong"),
+    ("forged answer", "forged_answers"),
+    ("miscounted timely answer", "timely_miscounted"),
+    ("miscounted late rows", "late_miscounted"),
     ("odd", None),
 ])  # fmt: skip
 def test_an_example_belongs_to_the_column_that_counts_it(what: str, column: str | None) -> None:

@@ -48,7 +48,9 @@ def test_clean_comparisons_are_green(audit: Audit, comparisons: Make, tmp_path: 
 
 @pytest.mark.parametrize("column", [
     "numbers_missing", "numbers_doubled", "pairs_unaccounted", "wrong_answers", "missing_answers",
-    "extra_answers", "doubled_answers", "overdue_answers", "late_without_answer",
+    "extra_answers", "doubled_answers", "overdue_answers", "late_without_answer", "blocks_wrong",
+    "batches_wrong", "generations_wrong", "corrections_wrong", "forged_answers",
+    "timely_miscounted", "late_miscounted",
 ])  # fmt: skip
 @pytest.mark.parametrize("value", [3, -3])
 def test_a_count_other_than_zero_is_red(
