@@ -160,10 +160,11 @@ def test_compaction_while_the_stream_appends(tmp_path: Path, table: str, after: 
         door.work()
         query.run()
     arrive(lake, 2)
+    write_jsonl(tmp_path / "live" / "9.jsonl", ["no record"])
     with meanwhile(table, lambda: maintain(lake), after=after):
         run_through(door, LIVE, None, None)
         query.run()
-    assert_one_truth(lake)
+    assert_one_truth(lake, len(ROWS) + 1)
 
 
 @pytest.mark.parametrize("table", ["events", "blocks", "answers", "late", "control"])

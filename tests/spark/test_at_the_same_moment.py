@@ -13,6 +13,7 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.maintain import maintain_pipeline
 from penstock.spark import audit as audit_module
 from penstock.spark.audit import Audit
+from penstock.spark.compare import Comparison
 from penstock.spark.correct import Corrector, correct_pipeline
 from tests import reference as ref
 from tests.doubles import assert_same, blocks_of
@@ -52,7 +53,12 @@ def before_each(place: Any, name: str, other: Callable[[], None], patch: Any) ->
 
 @pytest.mark.parametrize(
     ("place", "name"),
-    [(audit_module, "position"), (Audit, "counted"), (audit_module, "retrace"), (Audit, "load")],
+    [
+        (audit_module, "position"),
+        (Audit, "counted"),
+        (audit_module, "retrace"),
+        (Comparison, "load"),
+    ],
     ids=["position", "count", "retrace", "load"],
 )
 def test_an_audit_while_the_lake_goes_on_is_green(

@@ -4,7 +4,7 @@ Watermarks are folded here once more, from event times and decisions, apart from
 speed layer; what ``registry``, ``control`` and ``corrections`` say is held against them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -90,11 +90,11 @@ def read_plans(tables: Tables, step: StepSpec) -> list[dict[str, Any]]:
     return rows.filter(pc.equal(rows["step"], step.name)).to_pylist()
 
 
-def bounds_of(tables: Tables) -> set[int]:
-    """The bounds of every ``max_delay`` that was ever decided, us."""
+def bounds_of(tables: Tables, steps: Iterable[StepSpec]) -> set[int]:
+    """The bounds of every ``max_delay`` that is declared or was ever decided, us."""
     rows = read_table(Table(tables.decisions()))
     texts = rows.filter(pc.equal(rows["what"], SLACK))["value"].to_pylist()
-    specs = [SlackSpec.from_text(text) for text in texts]
+    specs = [*(SlackSpec.from_text(text) for text in texts), *(step.slack for step in steps)]
     return {s.span for s in specs if s.policy is SlackPolicy.MAX_DELAY}
 
 

@@ -1,54 +1,33 @@
 """The audit's recomputation, apart from everything that it judges.
 
-``truth`` recomputes the answers, ``penstock.lake.recount`` counts the log again and
-``penstock.lake.retrace`` folds the watermarks again. The result is the small table of
-comparisons that ``penstock.quality`` judges.
+``truth`` recomputes the answers, ``compare`` holds them against what stands there,
+``penstock.lake.recount`` counts the log again and ``penstock.lake.retrace`` folds the watermarks
+again. The result is the small table of comparisons that ``penstock.quality`` judges.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from itertools import pairwise
 from typing import Any
 
-import pyarrow as pa
 from croniter import croniter
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
-from penstock.core.expression import to_sql
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, EPOCH, FOREVER, instant, micros
-from penstock.lake.commit import Table
+from penstock.core.window import EPOCH, instant, micros
 from penstock.lake.generation import Generation, generations
-from penstock.lake.read import data_files
 from penstock.lake.recount import Fault, Recount, recount
-from penstock.lake.retrace import Plans, Trace, bounds_of, read_plans, retrace
-from penstock.lake.tables import Tables, TableSpec
-from penstock.lake.view import BACKFILL, LATE, SPEED, Position, position
-from penstock.spark.truth import SQL_TYPES, recomputed, same
+from penstock.lake.retrace import Plans, bounds_of, read_plans, retrace
+from penstock.lake.tables import Tables
+from penstock.lake.view import Position, position
+from penstock.spark.compare import KINDS, LATE_ROWS, TIMELY, Comparison
 
 EXAMPLES = 20
 INTERVALS = 2
 """A window may wait for so many correction intervals."""
-WRONG, MISSING, EXTRA, DOUBLED = "wrong answer", "missing answer", "extra answer", "doubled answer"
-FORGED, TIMELY = "forged answer", "miscounted timely answer"
-LATE_ROWS, UNANSWERED = "miscounted late rows", "late records without answer"
-KINDS = {
-    WRONG: "wrong_answers",
-    MISSING: "missing_answers",
-    EXTRA: "extra_answers",
-    DOUBLED: "doubled_answers",
-    FORGED: "forged_answers",
-    TIMELY: "timely_miscounted",
-    LATE_ROWS: "late_miscounted",
-    UNANSWERED: "late_without_answer",
-}
 
 
 class Audit:
@@ -76,32 +55,13 @@ class Audit:
                 rows.append(_Step(self, step, at, registered, Plans(mine)).row(interval))
         return rows
 
-    def load(self, spec: TableSpec) -> DataFrame:
-        """A table as it is now, whatever is appended later, without its partition columns.
-
-        By its data files: Spark's own Delta reader would read the newest version at each action,
-        and costs half a second a table before it reads a row.
-        """
-        table = Table(spec)
-        there = spec.schema
-        paths: list[str] = []
-        if table.exists():
-            delta = table.refresh()
-            there = pa.schema(delta.schema())
-            paths = [f"{spec.uri}/{f.path}" for f in data_files(delta, there.names[0])]
-        schema = from_arrow_schema(pa.schema([f for f in there if f.name not in spec.partitioned]))
-        if not paths:
-            return self.spark.createDataFrame([], schema)
-        plain = self.spark.read.schema(schema).option("__globPaths__", "false")
-        return plain.parquet(*paths)
-
     def counted(self, at: Position) -> Recount:
         """The log up to a position, counted again."""
         if at.sealed.block not in self._counts:
-            self._counts[at.sealed.block] = recount(
-                self.tables, self.tables.events(self.pipeline.types), at.sealed.seq,
-                at.sealed.block, bounds_of(self.tables),
-            )  # fmt: skip
+            events = self.tables.events(self.pipeline.types)
+            bounds = bounds_of(self.tables, self.pipeline.specs)
+            counted = recount(self.tables, events, at.sealed.seq, at.sealed.block, bounds)
+            self._counts[at.sealed.block] = counted
         return self._counts[at.sealed.block]
 
 
@@ -116,15 +76,16 @@ class _Step:
         registered: list[Generation],
         finished: Plans,
     ) -> None:
-        self.audit, self.spark, self.tables = audit, audit.spark, audit.tables
-        self.step, self.at, self.finished = step, at, finished
-        self.by = ["window_start", *step.key_names]
+        self.clock, self.step, self.at = audit.clock, step, at
         self.log = audit.counted(at)
-        self.trace: Trace = retrace(self.tables, step, self.log.blocks, at, registered, finished)
+        self.trace = retrace(audit.tables, step, self.log.blocks, at, registered, finished)
+        self.comparison = Comparison(
+            audit.spark, audit.tables, audit.pipeline.types, step, at, self.trace, finished
+        )
 
     def row(self, interval: timedelta) -> dict[str, Any]:
         log, trace, at = self.log, self.trace, self.at
-        compared = self._compared().cache()
+        compared = self.comparison.rows().cache()
         figures = compared.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
         out = {
             "step": self.step.name,
@@ -142,7 +103,7 @@ class _Step:
             "pairs_excluded": 0,
             **{name: int(value or 0) for name, value in figures.items()},
         }
-        if self._history_waits():  # its answers are pending, so is their count
+        if self.comparison.history_waits:  # its answers are pending, so is their count
             others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))
             out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
         accounted = ("on_time", "late", "open", "preloaded", "excluded")
@@ -159,196 +120,8 @@ class _Step:
         compared.unpersist()
         return out
 
-    def _events(self) -> DataFrame:
-        step, at = self.step, self.at
-        events = self.audit.load(self.tables.events(self.audit.pipeline.types))
-        events = events.where(F.col("arrival_seq") <= at.sealed.seq)
-        types = {c.name: c.type for c in step.keys}
-        for name in step.columns:
-            if name not in events.columns:
-                kind = types.get(name, self.audit.pipeline.types[name])
-                events = events.withColumn(name, F.lit(None).cast(SQL_TYPES[kind]))
-        for key in step.key_names:  # declared later than the record came: it has no answer
-            events = events.where(F.col(key).isNotNull())
-        if step.where is not None:
-            events = events.where(F.expr(to_sql(step.where)))
-        marks = self._frame(["block", "mark$"], sorted(self.trace.marks.items()))
-        return events.join(F.broadcast(marks), "block", "left")
-
-    def _frame(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
-        """A few rows of numbers for Spark."""
-        content = [dict(zip(names, row, strict=True)) for row in rows]
-        schema = pa.schema([(name, pa.int64()) for name in names])
-        fields = from_arrow_schema(schema)
-        if not rows:
-            return self.spark.createDataFrame([], fields)
-        return self.spark.createDataFrame(pa.Table.from_pylist(content, schema=schema), fields)
-
-    def _sealed(self, frame: DataFrame) -> DataFrame:
-        """Rows of sealed micro-batches, with what those took and closed."""
-        names = ["generation", "micro_batch", "low_seq$", "high_seq$", "low$", "high$"]
-        spans = self._frame(names, [astuple(span) for span in self.trace.spans])
-        return frame.join(F.broadcast(spans), ["generation", "micro_batch"])
-
-    def _answers(self) -> DataFrame:
-        """All rows of the epoch: ``known`` ones the position has, ``ok`` ones could be written."""
-        spec, at = self.tables.answers(self.step), self.at
-        rows = self.audit.load(spec)
-        end = F.unix_micros("window_end")
-        fits = end - F.unix_micros("window_start") == F.lit(self.step.window.size)
-        through, revision = F.col("through_seq"), F.col("revision")
-        speed = self._sealed(rows.where(F.col("reason") == SPEED)).withColumn(
-            "ok$",
-            fits
-            & (revision == 0)
-            & through.between(F.col("low_seq$"), F.col("high_seq$"))
-            & (end > F.col("low$"))
-            & (end <= F.col("high$")),
-        )
-        plans, history = self._plans(), F.col("reason") == BACKFILL
-        start = F.unix_micros("window_start")
-        other = rows.where((F.col("reason") != SPEED) & (F.col("generation") == at.epoch.number))
-        other = other.join(F.broadcast(plans), "micro_batch", "left").withColumn(
-            "ok$",
-            fits
-            & (F.when(history, 1).otherwise(0) == F.col("p_history$"))
-            & (through == F.col("p_through$"))
-            & (end <= F.col("p_watermark$"))
-            & start.between(F.col("p_from$"), F.col("p_to$") - 1)
-            & F.when(history, revision == 0).otherwise(revision > 0),
-        )
-        names = [*self.by, *(m.name for m in self.step.measures), "n_records", "revision",
-                 "reason", "through_seq", "micro_batch"]  # fmt: skip
-        ok = F.coalesce("ok$", F.lit(False)).alias("ok$")
-        none = F.lit(None).cast("long")
-        return speed.select(
-            *names, F.lit(True).alias("known$"), ok, none.alias("planned$"), none.alias("done$")
-        ).unionByName(
-            other.select(
-                *names, (through <= at.sealed.seq).alias("known$"), ok, "planned$", "done$"
-            )
-        )
-
-    def _plans(self) -> DataFrame:
-        """Plans as they are after the answers were read: none of those is newer."""
-        found = read_plans(self.tables, self.step)
-        plans = Plans([r for r in found if r["epoch"] == self.at.epoch.number])
-        rows = []
-        for number, plan in plans.planned.items():
-            done = plans.done.get(number)
-            low, high = plan["window_from_us"], plan["window_to_us"]
-            rows.append(
-                (number, int(plan["reason"] == BACKFILL), plan["through_seq"], plan["watermark_us"],
-                 BEGINNING if low is None else low, FOREVER if high is None else high,
-                 micros(plan["recorded_at"]),
-                 FOREVER if done is None else micros(done["recorded_at"]))
-            )  # fmt: skip
-        names = ["micro_batch", "p_history$", "p_through$", "p_watermark$", "p_from$", "p_to$",
-                 "planned$", "done$"]  # fmt: skip
-        return self._frame(names, rows)
-
-    def _late(self) -> DataFrame:
-        return self._sealed(self.audit.load(self.tables.late(self.step, [])))
-
-    def _in_force(self) -> DataFrame:
-        """One row per window and key: the answer in force, and what there is besides it."""
-        step, at = self.step, self.at
-        known, reason, through = F.col("known$"), F.col("reason"), F.col("through_seq")
-        content = F.struct(*(F.col(m.name) for m in step.measures), "n_records", "revision")
-        timely = known & (reason == SPEED)
-        history = (reason == BACKFILL) & (through == at.epoch.seq)
-        shown = F.struct(*(F.col(m.name) for m in step.measures), "n_records")
-        says = F.when(known, F.struct("through_seq", shown.alias("content")))
-        newest = F.when(known, F.struct("through_seq", "revision"))
-        corrected = F.struct(
-            "revision", F.col("planned$").alias("planned"), F.col("done$").alias("done")
-        )
-        grouped = self._answers().groupBy(*self.by).agg(
-            F.max_by(content, newest).alias("c$"),
-            F.max(F.when(known & (reason != SPEED), through)).alias("repaired$"),
-            F.sum(F.when(timely, F.col("n_records"))).alias("on_time$"),
-            F.sum(F.when(history, F.col("n_records"))).alias("preloaded$"),
-            F.count(F.when(timely, 1)).alias("timely$"),
-            F.count(F.when(reason != SPEED, 1)).alias("corrections$"),
-            F.count_distinct(F.when(reason != SPEED, F.col("micro_batch"))).alias("plans$"),
-            F.collect_set(says).alias("says$"),
-            F.collect_set(F.when(known, through)).alias("prefixes$"),
-            F.collect_set("revision").alias("revisions$"),
-            F.collect_list(F.when(reason == LATE, corrected)).alias("rows$"),
-            F.bool_and("ok$").alias("ok$"),
-            F.bool_or("known$").alias("found$"),
-        )  # fmt: skip
-        doubled = (
-            (F.col("timely$") > 1)
-            | (F.col("corrections$") > F.col("plans$"))
-            | (F.size("says$") > F.size("prefixes$"))
-        )
-        measures = [F.col(f"c$.{m.name}").alias(f"found${m.name}") for m in step.measures]
-        return grouped.where(F.col("found$")).select(
-            *self.by,
-            *measures,
-            F.col("c$.n_records").alias("found$n_records"),
-            "found$",
-            "repaired$",
-            "on_time$",
-            "preloaded$",
-            doubled.alias("doubled$"),
-            (~F.col("ok$") | ~_counts_up(F.col("revisions$")) | _shared("rows$")).alias("forged$"),
-        )
-
-    def _compared(self) -> DataFrame:
-        """Truth beside the answer in force, with what still waits for a correction."""
-        step, at = self.step, self.at
-        waiting = (
-            self._late()
-            .groupBy(*self.by)
-            .agg(
-                F.max("last_seq").alias("last_seq$"),
-                F.min("published_at").alias("waits_since$"),
-                F.sum("n_records").alias("late$"),
-            )
-        )
-        truth = recomputed(self._events(), step, at.epoch.block)
-        both = truth.join(self._in_force(), self.by, "full_outer")
-        both = both.join(waiting, self.by, "full_outer")
-        end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")
-        closed = F.unix_micros(end) <= F.lit(self.trace.watermark)
-        taken = F.greatest(F.coalesce("repaired$", F.lit(-1)), F.lit(self.finished.settled))
-        pending = F.coalesce(F.col("last_seq$") > taken, F.lit(False))
-        waits = self._history_waits()
-        if waits:
-            before = F.unix_micros(end) <= F.lit(at.epoch.state.watermark)
-            pending = pending | (before & F.col("found$").isNull())
-        alike = reduce(lambda a, b: a & b, map(same, step.measures), F.lit(True))
-        alike = alike & (F.col("n_records") == F.col("found$n_records"))
-        none = F.lit(0)
-        must_late, must_preloaded = (F.coalesce(n, none) for n in ("must_late$", "must_preloaded$"))
-        must_on_time = F.coalesce("n_records", none) - must_late - must_preloaded
-        timely = F.coalesce("on_time$", none) != F.when(closed, must_on_time).otherwise(none)
-        if not waits:
-            timely = timely | (F.coalesce("preloaded$", none) != must_preloaded)
-        late = (F.coalesce("late$", none) != must_late) | ~F.col("last_seq$").eqNullSafe(
-            F.col("must_last_seq$")
-        )
-        return (
-            both.withColumn("closed$", closed)
-            .withColumn("pending$", pending)
-            .withColumn("same$", F.coalesce(alike, F.lit(False)))
-            .withColumn("timely_wrong$", timely)
-            .withColumn("late_wrong$", late)
-            .withColumn("faults$", _faults())
-        )
-
-    def _history_waits(self) -> bool:
-        """Whether the windows from before the epoch still wait for their first answers."""
-        at, plans = self.at, self.finished
-        if at.epoch.seq < 0 or at.epoch.state.watermark == BEGINNING:
-            return False
-        done = plans.done.keys()
-        return not any(p["reason"] == BACKFILL and n in done for n, p in plans.planned.items())
-
     def _overdue(self, interval: timedelta) -> Column:
-        limit = micros(self.audit.clock.now()) - INTERVALS * micros(interval)
+        limit = micros(self.clock.now()) - INTERVALS * micros(interval)
         return F.unix_micros("waits_since$") < F.lit(limit)
 
     def _examples(self, compared: DataFrame, kind: str) -> list[dict[str, Any]]:
@@ -375,40 +148,6 @@ class _Step:
                 }
             )
         return out
-
-
-def _counts_up(revisions: Column) -> Column:
-    """Whether revisions are 0, 1, 2, ... or, without a timely answer, 1, 2, ..."""
-    least, most = F.array_min(revisions), F.array_max(revisions)
-    return (least >= 0) & (least <= 1) & (most - least + 1 == F.size(revisions))
-
-
-def _shared(rows: str) -> Column:
-    """Whether two corrections share a revision although one was done before the other began.
-
-    Two that ran at the same moment may: each counts the answers that it found.
-    """
-    shares = "a.revision = b.revision AND b.planned > a.done"
-    return F.expr(f"exists(`{rows}`, a -> exists(`{rows}`, b -> {shares}))")
-
-
-def _faults() -> Column:
-    """What is wrong with a compared row; empty: nothing."""
-    settled = F.col("closed$") & ~F.col("pending$")
-    found = F.coalesce("found$", F.lit(False))
-    extra = found & (F.col("n_records").isNull() | ~F.col("closed$"))
-    reached = F.col("last_seq$").isNotNull() & ~F.col("pending$") & ~found
-    conditions = {
-        EXTRA: extra,
-        MISSING: settled & ~found & F.col("n_records").isNotNull(),
-        WRONG: settled & found & ~extra & ~F.col("same$"),
-        DOUBLED: F.col("doubled$"),
-        FORGED: F.col("forged$"),
-        TIMELY: F.col("timely_wrong$"),
-        LATE_ROWS: F.col("late_wrong$"),
-        UNANSWERED: reached,
-    }
-    return F.array_compact(F.array(*(F.when(c, F.lit(k)) for k, c in conditions.items())))
 
 
 def _figures(overdue: Column) -> list[Column]:
