@@ -58,7 +58,7 @@ def green_throughout(spark: SparkSession, home: Path, seed: int) -> None:
         assert_same(expected, lake.in_force(), position=False)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 55])
 def test_an_audit_at_any_moment_of_a_clean_run_is_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:
@@ -66,7 +66,7 @@ def test_an_audit_at_any_moment_of_a_clean_run_is_green(
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("seed", range(5, 105))
+@pytest.mark.parametrize("seed", range(4, 104))
 def test_audits_of_a_hundred_clean_runs_are_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:

@@ -221,10 +221,9 @@ class Registry:
         if committed is None and not own:
             return not begun or 0 in logged
         replays = committed == micro_batch - 2 or (committed is None and micro_batch == 1)
-        if replays:
-            return logged.get(micro_batch - 1) == at
         stands = committed == micro_batch - 1
-        return stands and logged.get(micro_batch - 1) == at and (not begun or micro_batch in logged)
+        known = not begun or micro_batch in logged  # else it would be cut anew, and lose answers
+        return (replays or stands) and logged.get(micro_batch - 1) == at and known
 
     def _reached(self, table: Table, generation: int, micro_batch: int) -> bool:
         if not table.exists():
