@@ -10,7 +10,7 @@ from penstock.lake.generation import generations, note_failure, sealed_rows
 from penstock.lake.ingest import door as door_module
 from penstock.lake.view import answers_in_force, balance, in_force, position, timely_answers
 from tests.doubles import Killed, blocks_of, deadly_commits, lose_memory
-from tests.lakes import Lake, make_lake, some_rows
+from tests.lakes import Lake, make_lake, meanwhile, some_rows
 from tests.steps import CASES, COLUMNS
 from tests.streams import BEGIN, write_jsonl
 
@@ -112,6 +112,25 @@ def test_a_batch_sealed_but_not_checkpointed_is_replayed_only_as_it_was_planned(
         lose_memory(Path(lake.tables.checkpoint(lake.step, 0)), loss)
     query = lake.query(blocks=5)
     assert query.generation.number == generation
+    query.run()
+    lake.check()
+
+
+def test_a_batch_that_was_begun_is_not_cut_anew_when_its_plan_and_the_commits_are_lost(
+    lake: Lake,
+) -> None:
+    lake.query(blocks=3).work()
+
+    def dies() -> None:
+        raise Killed
+
+    with meanwhile("control", dies), pytest.raises(Killed):
+        lake.query(blocks=5).work()
+    folder = Path(lake.tables.checkpoint(lake.step, 0))
+    lose_memory(folder, "newest")
+    lose_memory(folder, "commits")
+    query = lake.query(blocks=1)
+    assert query.generation.number == 1
     query.run()
     lake.check()
 
