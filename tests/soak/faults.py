@@ -28,7 +28,7 @@ KINDS = {
     "stand still": 4,
     "hang": 1,
     "stop and start": 3,
-    "kill a job": 8,
+    "kill a job": 5,
     "lose newest commits": 3,
     "lose newest offsets": 1,
     "lose commits and state": 1,
@@ -36,7 +36,10 @@ KINDS = {
     "change slack": 3,
 }
 """Fault -> how often, relative to the others."""
-LEAST_SECONDS, MOST_SECONDS = 12.0, 45.0
+LEAST_SECONDS, MOST_SECONDS = 10.0, 45.0
+PATIENT = 0.75
+"""Share of the faults that wait until the stream works again; others hit while it recovers."""
+PATIENCE_SECONDS = 120.0
 CALM = (0.4, 0.6)
 """Part of the run without faults of the stream, so that growth shows that restarts would hide."""
 
@@ -74,6 +77,8 @@ class Faults(threading.Thread):
                 part = (time.monotonic() - began) / (60 * self.minutes)
                 calm = CALM[0] <= part < CALM[1]
                 kind = self.draw.choices(list(KINDS), list(KINDS.values()))[0]
+                if self.draw.random() < PATIENT:
+                    self._await_work()
                 self._do("kill a job" if calm else kind)
         except BaseException as failed:  # noqa: BLE001  the main thread ends the run with it
             self.failed = failed
@@ -81,6 +86,14 @@ class Faults(threading.Thread):
     def end(self) -> None:
         self._ending.set()
         self.join()
+
+    def _await_work(self) -> None:
+        """Until the newest incarnation has sealed something, or patience ends."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < until and not self._ending.wait(0.5):
+            now = control.status(self.scene.paths)
+            if now.state == "running" and "block" in now.driver:
+                return
 
     def _do(self, kind: str) -> None:
         began = time.time()

@@ -264,6 +264,20 @@ def note_failure(tables: Tables, step: StepSpec) -> None:
     path.write_text(f"{committed} {count}")
 
 
+def drop_former_checkpoints(tables: Tables, step: StepSpec) -> int:
+    """Remove the checkpoints of generations that were replaced; how many there were."""
+    removed = 0
+    if not Table(tables.registry()).exists():
+        return removed
+    for former in generations(tables, step)[:-1]:
+        uri = tables.uri("checkpoints", step.name, former.fingerprint, str(former.number))
+        filesystem, root = _filesystem(uri)
+        if filesystem.get_file_info(root).type is pa.fs.FileType.Directory:
+            filesystem.delete_dir(root)
+            removed += 1
+    return removed
+
+
 def _failures(checkpoint: str) -> int:
     path = local(checkpoint) / FAILED
     if not path.exists():
