@@ -64,7 +64,7 @@ class Keeper(threading.Thread):
         now = control.status(self.scene.paths)
         said = (now.said.get("incarnation"), now.error)
         if now.error and said != self._told:
-            self.errors[now.error.strip().splitlines()[-1][:160]] += 1
+            self.errors[_gist(now.error)] += 1
         self._told = said
         meant = StreamSpec.of(self.scene.settings, NAME, self.scene.pipeline.digest)
         if now.state in {"absent", "dead", *control.ENDED}:
@@ -173,6 +173,12 @@ class Jobs:
             del self.running[job.value]
         kill_marked(mark, set())
         return code, process.pid in self._hit
+
+
+def _gist(error: str) -> str:
+    """How a driver ended: by a signal, or with which exception."""
+    lines = error.strip().splitlines()
+    return (lines[0] if "by signal" in lines[0] else lines[-1])[:160]
 
 
 def tree(scene: Scene) -> list[psutil.Process]:

@@ -109,7 +109,8 @@ def _recovery(seconds: Sequence[float]) -> list[str]:
     middle, most = statistics.median(seconds), max(seconds)
     return [
         f"From a fault of the stream (or the first file after it) to the next seal: median"
-        f" {middle:.1f} s, longest {most:.1f} s, {len(seconds)} faults."
+        f" {middle:.1f} s, longest {most:.1f} s, {len(seconds)} faults (those that the next fault"
+        " did not overtake)."
     ]
 
 
