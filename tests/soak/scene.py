@@ -43,8 +43,8 @@ STEPS: dict[str, Any] = {
     },
 }
 SLACKS: dict[str, tuple[dict[str, Any], ...]] = {
-    SLIDING: tuple({"fixed": span} for span in ("PT1M", "PT5M", "PT15M")),
-    TUMBLING: tuple({"max_delay": {"bound": span}} for span in ("PT30M", "PT2H")),
+    SLIDING: tuple({"fixed": span} for span in ("PT3M", "PT5M", "PT8M")),
+    TUMBLING: tuple({"max_delay": {"bound": span}} for span in ("PT30M", "PT45M")),
 }
 
 
