@@ -21,6 +21,7 @@ from penstock.lake.commit import Table
 from penstock.lake.log import read_summaries
 from penstock.lake.read import read_table
 from penstock.lake.view import position
+from penstock.runtime.streams.processes import kill_marked
 from tests.soak.faults import Faults
 from tests.soak.feeder import Feeder
 from tests.soak.gauges import Gauges, Sample
@@ -68,6 +69,12 @@ class Soak:
         self._expect(not tree(self.scene), "processes of the stream were left")
         truth = Truth(self.feeder.truth, self.feeder.refused)
         return self._told(judged(self.scene, self.feeder.sent, truth))
+
+    def clear(self) -> None:
+        """End whatever still runs: nothing after a run that ended by itself."""
+        self.keeper.leave()
+        kill_marked(self.scene.paths.mark, set())
+        self.jobs.abandon()
 
     def _watch(self) -> None:
         """Until the time is over or something is wrong; says how it goes."""
@@ -168,7 +175,10 @@ def main() -> int:
     home = home.absolute()
     print(f"seed {seed}, {arguments.minutes:g} minutes, in {home}", flush=True)
     soak = Soak(home, arguments.minutes, seed)
-    told = soak.run()
+    try:
+        told = soak.run()
+    finally:
+        soak.clear()
     into = arguments.into or home
     into.mkdir(parents=True, exist_ok=True)
     (into / "soak.md").write_text(page(told), encoding="utf-8")

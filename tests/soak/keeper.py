@@ -53,10 +53,15 @@ class Keeper(threading.Thread):
         except BaseException as failed:  # noqa: BLE001  the main thread ends the run with it
             self.failed = failed
 
+    def leave(self) -> None:
+        """Do nothing more."""
+        self._ending.set()
+        if self.ident is not None:
+            self.join()
+
     def end(self) -> bool:
         """Stop the stream gracefully; whether it did in time."""
-        self._ending.set()
-        self.join()
+        self.leave()
         control.request_stop(self.scene.paths, "user")
         return control.wait_until_ended(self.scene.paths, 100.0)
 
@@ -98,6 +103,8 @@ class Jobs:
         self._slots = threading.BoundedSemaphore(JOBS_AT_ONCE)
         self._ending = threading.Event()
         self._hit: set[int] = set()
+        self._marks: set[str] = set()
+        self._tries = TRIES
         self._threads = [
             threading.Thread(target=self._repeat, args=(job, *pauses), daemon=True)
             for job, pauses in PAUSES.items()
@@ -112,6 +119,15 @@ class Jobs:
         self._ending.set()
         for thread in self._threads:
             thread.join()
+
+    def abandon(self) -> None:
+        """Kill what runs; nothing is tried again."""
+        self._ending.set()
+        self._tries = 0
+        for process in list(self.running.values()):
+            process.kill()
+        for mark in list(self._marks):
+            kill_marked(mark, set())
 
     def kill(self, draw: random.Random) -> str | None:
         """kill -9 one process of a running job; which, if there was one."""
@@ -131,17 +147,19 @@ class Jobs:
     def run(self, job: Job) -> bool:
         """One run with its tries; whether it ended well."""
         run_id = f"{job.value}-{self.done[job.value] + len(self.wrong):04}-{time.monotonic_ns()}"
-        for attempt in range(TRIES):
+        attempt, code = 0, 0
+        while attempt < self._tries:
             with self._slots:
                 code, hit = self._try(job, run_id, attempt)
             if code == 0:
                 self.done[job.value] += 1
                 return True
+            attempt += 1
             if not hit and (code in {10, 20} or code < 0):
                 break
             self.again[job.value] += 1
             time.sleep(2.0)  # Airflow's pause between two tries
-        self.wrong.append(f"{run_id} ended with {code}: {self._log(run_id, attempt)}")
+        self.wrong.append(f"{run_id} ended with {code}: {self._log(run_id, attempt - 1)}")
         return False
 
     def _repeat(self, job: Job, least: float, most: float) -> None:
@@ -159,6 +177,7 @@ class Jobs:
         script = settings.root / "spark_jobs" / f"{job.value}.py"
         mark = f"{settings.home}/{job.value}/{run_id}"
         kill_marked(mark, set())
+        self._marks.add(mark)
         (settings.logs / "jobs").mkdir(parents=True, exist_ok=True)
         with open(self._log(run_id, attempt), "wb") as log:  # noqa: PTH123
             process = subprocess.Popen(
@@ -172,6 +191,7 @@ class Jobs:
             code = process.wait()
             del self.running[job.value]
         kill_marked(mark, set())
+        self._marks.discard(mark)
         return code, process.pid in self._hit
 
 
