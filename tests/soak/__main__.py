@@ -30,8 +30,8 @@ from tests.soak.report import Told, draw, page, unbounded
 from tests.soak.scene import IDLE_SECONDS, Scene
 from tests.soak.truth import Balance, Truth, judged
 
-DRAIN_SECONDS = 300.0
-STUCK_SECONDS = 240.0
+DRAIN_SECONDS = 600.0
+STUCK_SECONDS = 360.0
 
 
 class Soak:

@@ -20,7 +20,7 @@ from penstock.core.clock import Clock
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.commit import ConflictError, Table
-from penstock.lake.ingest.received import Item, Received, receive
+from penstock.lake.ingest.received import BROKEN, Item, Received, receive, unreadable
 from penstock.lake.ingest.seen import SeenIds
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import REPEATED, Judged, judge
@@ -180,9 +180,7 @@ class Door:
         refused: list[pa.Table] = []
         at = 0
         for item in plan.items:
-            received = receive(item, filesystem)
-            judged = judge(received, self.pipeline, plan.arrived_at)
-            received, judged = _within(item, received, judged)
+            received, judged = self._judged(item, filesystem, plan)
             if self._seen is not None and judged.ids is not None:
                 judged.refuse(self._seen.repeated(judged), REPEATED, self._seen.column)
             accepted.append(_events(judged, plan, at))
@@ -203,6 +201,18 @@ class Door:
         )  # fmt: skip
         self._catch_up()
         return at
+
+    def _judged(
+        self, item: Item, filesystem: pa.fs.FileSystem, plan: Plan
+    ) -> tuple[Received, Judged]:
+        """The records of an item; what its content breaks is refused as a whole, not the stream."""
+        received = receive(item, filesystem)
+        try:
+            judged = judge(received, self.pipeline, plan.arrived_at)
+        except BROKEN as broken:
+            received = unreadable(item, broken)
+            judged = judge(received, self.pipeline, plan.arrived_at)
+        return _within(item, received, judged)
 
     @staticmethod
     def _none(table: Table) -> pa.Table:
