@@ -173,6 +173,10 @@ class Door:
         return BlockKind.IDLE if now - last.arrived_at >= micros(source.idle_after) else None
 
     def _carry_out(self, plan: Plan) -> int:
+        self.events.refresh()
+        done = self.events.last(APPLICATION)
+        if done is not None and done >= plan.number:  # only the seal is missing
+            return self._seal(plan, *self._committed(plan))
         if self._seen is not None:
             self._seen.catch_up(plan.first_seq, plan.arrived_at)
         filesystem = self._waiting[plan.origin].filesystem
@@ -194,13 +198,16 @@ class Door:
             events.select(self.events.spec.schema.names), APPLICATION, plan.number
         ):  # the blocks speak for what stands there, whatever the files say by now
             events, at = self._committed(plan)
-        self.blocks.append(self._sealed(plan, at, events), APPLICATION, plan.number)
+        return self._seal(plan, events, at)
+
+    def _seal(self, plan: Plan, events: pa.Table, received: int) -> int:
+        self.blocks.append(self._sealed(plan, received, events), APPLICATION, plan.number)
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",
-            plan.number, plan.kind.value, at, refusals.num_rows,
+            plan.number, plan.kind.value, received, received - events.num_rows,
         )  # fmt: skip
         self._catch_up()
-        return at
+        return received
 
     def _judged(
         self, item: Item, filesystem: pa.fs.FileSystem, plan: Plan
