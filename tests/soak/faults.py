@@ -79,7 +79,8 @@ class Faults(threading.Thread):
                 kind = self.draw.choices(list(KINDS), list(KINDS.values()))[0]
                 if self.draw.random() < PATIENT:
                     self._await_work()
-                self._do("kill a job" if calm else kind)
+                if kind == "kill a job" or not calm:
+                    self._do(kind)
         except BaseException as failed:  # noqa: BLE001  the main thread ends the run with it
             self.failed = failed
 
