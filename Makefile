@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 ENV := PYTHONPATH=include:plugins:.
 PENSTOCK := .venv/bin/penstock
 
-.PHONY: help setup docs demo up down status lint test test-all clean
+.PHONY: help setup docs demo up down status lint test test-all soak clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -38,6 +38,10 @@ test: lint ## lint and the tests that fit into minutes
 
 test-all: lint ## lint and every test
 	$(ENV) $(PYTHON) -m pytest
+
+soak: setup ## MINUTES=n [SEED=s] [INTO=folder]: a pipeline under random faults, then the balance
+	$(ENV) $(PYTHON) -m tests.soak --minutes $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED)) \
+		$(if $(INTO),--into $(INTO))
 
 clean: down ## remove what set-up made; data in .penstock stay
 	rm -rf .venv jars/*.jar

@@ -526,7 +526,8 @@ def deadly_commits(death: Callable[[], None]) -> Iterator[None]:
 def lose_memory(folder: Path, how: str) -> None:
     """Lose Spark's offset log or its newest entry, its commits and state, or a checkpoint."""
     if how == "newest":
-        logged = sorted((folder / "offsets").glob("*"), key=lambda path: int(path.name))
+        numbered = (path for path in (folder / "offsets").glob("*") if path.name.isdigit())
+        logged = sorted(numbered, key=lambda path: int(path.name))
         for path in logged[-1:]:
             path.unlink()
         return

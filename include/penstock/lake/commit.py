@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 RACES = 30
 ROW_GROUP = 131_072
+LOG_KEPT = "interval 1 hours"
+"""Nobody reads a former version; at Delta's 30 days a stream of 5 commits/s leaves 13 M files."""
 WRITER = WriterProperties(compression="SNAPPY", max_row_group_size=ROW_GROUP)
 
 
@@ -138,14 +140,16 @@ class Table:
 
     def _create(self) -> DeltaTable:
         spec = self.spec
-        indexed = ",".join(spec.indexed)
+        configuration = {"delta.logRetentionDuration": LOG_KEPT}
+        if spec.indexed:
+            configuration["delta.dataSkippingStatsColumns"] = ",".join(spec.indexed)
         try:
             return DeltaTable.create(
                 spec.uri,
                 spec.schema,
                 mode="ignore",
                 partition_by=list(spec.partitioned) or None,
-                configuration={"delta.dataSkippingStatsColumns": indexed} if indexed else None,
+                configuration=configuration,
             )
         except DeltaError:  # another process made it at the same moment
             return DeltaTable(spec.uri)

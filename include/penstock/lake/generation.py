@@ -24,6 +24,9 @@ from penstock.lake.log import SLACK, BoundedLateness, read_summaries, slack_chan
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables, local
 
+FORM = 2
+"""Of what a checkpoint holds: the source's offsets and the reducer's state. Raise it with any
+change of either: a checkpoint of another form is not gone on with, but rebuilt from the log."""
 FAILED = "penstock_failed"
 FAILURES = 3
 
@@ -219,7 +222,8 @@ class Registry:
         if _failures(self.tables.checkpoint(step, newest.number)) >= FAILURES:
             return False
         if committed is None and not own:
-            return not begun or 0 in logged
+            fresh = not _remembers(self.tables.checkpoint(step, newest.number))
+            return 0 in logged or (fresh and not begun)
         replays = committed == micro_batch - 2 or (committed is None and micro_batch == 1)
         stands = committed == micro_batch - 1
         known = not begun or micro_batch in logged  # else it would be cut anew, and lose answers
@@ -238,7 +242,7 @@ def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:
 
     Returns:
         Micro-batches in its offset log with the block each ends before, and its last committed
-        micro-batch; none: none.
+        micro-batch; none: none. Of another form than this code's it knows nothing.
     """
     filesystem, root = _filesystem(checkpoint)
     logged = {}
@@ -247,6 +251,8 @@ def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:
             lines = stream.read().decode().splitlines()
         offset = _offset(lines)
         if offset is not None:
+            if offset.get("form") != FORM:
+                return {}, None
             logged[number] = int(offset["block"])
     committed = [n for n, _ in _numbered(filesystem, f"{root}/commits")]
     return logged, max(committed, default=None)
@@ -271,6 +277,20 @@ def note_failure(tables: Tables, step: StepSpec) -> None:
     path.write_text(f"{committed} {count}")
 
 
+def drop_former_checkpoints(tables: Tables, step: StepSpec) -> int:
+    """Remove the checkpoints of generations that were replaced; how many there were."""
+    removed = 0
+    if not Table(tables.registry()).exists():
+        return removed
+    for former in generations(tables, step)[:-1]:
+        uri = tables.uri("checkpoints", step.name, former.fingerprint, str(former.number))
+        filesystem, root = _filesystem(uri)
+        if filesystem.get_file_info(root).type is pa.fs.FileType.Directory:
+            filesystem.delete_dir(root)
+            removed += 1
+    return removed
+
+
 def _failures(checkpoint: str) -> int:
     path = local(checkpoint) / FAILED
     if not path.exists():
@@ -285,6 +305,19 @@ def _offset(lines: list[str]) -> dict[str, Any] | None:
     except (IndexError, ValueError):  # written in part: as good as not there
         return None
     return offset if isinstance(offset, dict) and "block" in offset else None
+
+
+def _remembers(checkpoint: str) -> bool:
+    """Whether there is any offset or state in a checkpoint, of use or not."""
+    filesystem, root = _filesystem(checkpoint)
+    folders = (f"{root}/offsets", f"{root}/state")
+    return any(
+        info.type is pa.fs.FileType.File
+        for folder in folders
+        for info in filesystem.get_file_info(
+            pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)
+        )
+    )
 
 
 def _filesystem(uri: str) -> tuple[pa.fs.FileSystem, str]:

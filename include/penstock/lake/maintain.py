@@ -9,6 +9,7 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.config.pipeline import Pipeline
 from penstock.lake.commit import Table
+from penstock.lake.generation import drop_former_checkpoints
 from penstock.lake.tables import Tables, TableSpec
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
     """Compact and vacuum the tables of one pipeline.
 
     Returns:
-        Files removed by table, where there were any.
+        Files compacted by table and former checkpoints removed by step, where there were any.
     """
     specs: dict[str, TableSpec] = {
         "events": tables.events(pipeline.types),
@@ -39,6 +40,8 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
         specs[f"late/{step.name}"] = tables.late(step, [])
         specs[f"control/{step.name}"] = tables.control(step)
     done = {name: _maintain(spec) for name, spec in specs.items()}
+    for step in pipeline.specs:
+        done[f"checkpoints/{step.name}"] = drop_former_checkpoints(tables, step)
     return {name: files for name, files in done.items() if files}
 
 

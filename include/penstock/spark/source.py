@@ -25,7 +25,7 @@ from penstock.core.slack import SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
-from penstock.lake.generation import Generation
+from penstock.lake.generation import FORM, Generation
 from penstock.lake.log import BoundedLateness, summaries, watermarks
 from penstock.lake.read import Tail, data_files, read_files
 from penstock.lake.tables import INSTANT, Tables, TableSpec
@@ -133,6 +133,7 @@ class LogReader(DataSourceStreamReader):
             "k": start.state.k,
             "slack": start.state.slack,
             "first": True,
+            "form": FORM,
         }
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
@@ -170,6 +171,7 @@ class LogReader(DataSourceStreamReader):
             "k": state.k,
             "slack": state.slack,
             "first": False,
+            "form": FORM,
             "marks": marks or [(start["seq"] + 1, start["watermark"])],
             "closings": closings,
         }

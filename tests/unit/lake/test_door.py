@@ -7,58 +7,11 @@ from typing import Any
 import pytest
 from pyarrow import compute as pc
 
-from penstock.lake.commit import Table
 from penstock.lake.ingest import door as door_module
-from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log import HISTORY, LIVE
-from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
-from tests.doubles import FixedClock, Killed, RisingClock, blocks_of, deadly_commits
-from tests.steps import SITES, make_pipeline
-from tests.streams import ARROW, BEGIN, at, disordered, us, write_jsonl, write_parquet
-
-
-class Gate:
-    """A door over files of one format."""
-
-    def __init__(self, home: Path, kind: str, **overrides: Any) -> None:
-        source = {"files": str(home / "live"), "format": kind} | overrides.pop("source", {})
-        overrides = {"skew": "PT5M", "not_before": "2024-01-01T00:00:00Z"} | overrides
-        self.home, self.pipeline = (
-            home,
-            make_pipeline(home, {"s": SITES}, source=source, **overrides),
-        )
-        self.tables = Tables(str(home / "lake"), "p")
-        self.clock: Any = FixedClock(BEGIN + timedelta(days=1))
-
-    def door(self) -> Door:
-        return Door(self.tables, self.pipeline, self.home, self.clock)
-
-    def take(self, origin: str = LIVE, since: int | None = None, until: int | None = None) -> int:
-        return run_through(self.door(), origin, since, until)
-
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        spec = {
-            "events": self.tables.events(self.pipeline.types),
-            "quarantine": self.tables.quarantine(),
-            "blocks": self.tables.blocks(),
-        }[name]
-        by = "block" if name == "blocks" else "arrival_seq"
-        return read_table(Table(spec)).sort_by(by).to_pylist()
-
-    def refused(self) -> list[tuple[int, str, str, str]]:
-        return [
-            (r["arrival_seq"], r["reason"], r["detail"], r["place"].removeprefix(f"{self.home}/"))
-            for r in self.rows("quarantine")
-        ]
-
-    def write(self, name: str, text: str | bytes) -> None:
-        path = self.home / "live" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-
-
-T = "2024-03-01T12:00:00Z"
+from penstock.lake.log import HISTORY
+from tests.doubles import Killed, RisingClock, blocks_of, deadly_commits
+from tests.gates import Gate, T
+from tests.streams import ARROW, at, disordered, us, write_jsonl, write_parquet
 
 
 def test_json_lines_each_reason_with_its_line(tmp_path: Path) -> None:

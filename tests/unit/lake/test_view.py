@@ -135,6 +135,49 @@ def test_a_batch_that_was_begun_is_not_cut_anew_when_its_plan_and_the_commits_ar
     lake.check()
 
 
+@pytest.mark.parametrize("sealed", [0, 1, 2])
+@pytest.mark.parametrize("lived", [1, 2, 3])
+def test_a_checkpoint_that_other_code_wrote_is_rebuilt_from_the_log(
+    lake: Lake, sealed: int, lived: int
+) -> None:
+    for _ in range(sealed):
+        lake.query(blocks=2).work()
+    deaths = iter([True] if lived == 1 else [False] * (lived - 1) + [True])
+
+    def dies() -> None:
+        if next(deaths):
+            raise Killed
+
+    with pytest.raises(Killed):
+        lake.query(blocks=2, dies=dies).work()
+    logged = list((Path(lake.tables.checkpoint(lake.step, 0)) / "offsets").iterdir())
+    for path in logged:
+        path.write_text(path.read_text().replace('"form": ', '"form": 1'))
+    query = lake.query(blocks=5)
+    assert query.generation.number == (1 if logged else 0)
+    query.run()
+    lake.check()
+
+
+def test_state_whose_first_offset_is_lost_is_not_gone_on_with(lake: Lake) -> None:
+    deaths = iter([False, True])  # offset log, and dead before the state is written
+
+    def dies() -> None:
+        if next(deaths):
+            raise Killed
+
+    with pytest.raises(Killed):
+        lake.query(blocks=2, dies=dies).work()
+    folder = Path(lake.tables.checkpoint(lake.step, 0))
+    (folder / "state" / "0.delta").write_bytes(b"some of it")
+    assert lake.query().generation.number == 0, "its offset is there: Spark repeats it"
+    lose_memory(folder, "newest")
+    query = lake.query()
+    assert query.generation.number == 1
+    query.run()
+    lake.check()
+
+
 def test_a_checkpoint_that_fails_again_and_again_is_given_up(lake: Lake) -> None:
     lake.query(blocks=3).work()
     for _ in range(2):

@@ -25,6 +25,11 @@ WHOLE = r"^[+-]?\d{1,19}(\.0*)?$"
 ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$"
 NAIVE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
 LONG_LIMIT = 2.0**63
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6}
+SECONDS_LIMIT = 9_200_000_000_000
+"""Microseconds of it fit 64 bits, and a zone's offset with them."""
+YEAR_1, YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000
+"""Of other years Python and many readers know nothing."""
 
 
 def from_python(values: Sequence[Any]) -> pa.Array:
@@ -83,11 +88,16 @@ def _to_string(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
     if _is_text(array):
         text = pc.cast(array, pa.string())
         return pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
-    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+    if _is_bytes(array.type):
         return pa.array([_decoded(v) for v in array.to_pylist()], pa.string())
     if pa.types.is_nested(array.type):
         return pa.array([_text(v) for v in array.to_pylist()], pa.string())
     return pc.cast(array, pa.string())
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    fixed = pa.types.is_fixed_size_binary(kind) and not pa.types.is_decimal(kind)
+    return bool(fixed or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _decoded(value: bytes | None) -> str | None:
@@ -144,18 +154,36 @@ def _to_boolean(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
 
 
 def _to_instant(array: pa.Array, zone: ZoneInfo) -> pa.Array:
+    found = _instants(array, zone)
+    counts = pc.cast(found, pa.int64())
+    known = pc.and_(pc.greater_equal(counts, YEAR_1), pc.less(counts, YEAR_10000))
+    return pc.if_else(known, found, pa.scalar(None, INSTANT))
+
+
+def _instants(array: pa.Array, zone: ZoneInfo) -> pa.Array:
     kind = array.type
     if pa.types.is_timestamp(kind):
-        micros = pc.cast(array, pa.timestamp("us", kind.tz), safe=False)
+        micros = pc.cast(_inside(array), pa.timestamp("us", kind.tz), safe=False)
         return pc.cast(micros, INSTANT) if kind.tz else _in_zone(micros, zone)
     if pa.types.is_date(kind):
-        return _in_zone(pc.cast(array, pa.timestamp("us")), zone)
+        seconds = pc.cast(array, pa.timestamp("s"))
+        return _in_zone(pc.cast(_inside(seconds), pa.timestamp("us")), zone)
     if not _is_text(array):
         return _nothing(array, ColumnType.TIMESTAMP)
     text = pc.replace_substring_regex(_trimmed(array), r"(\.\d{6})\d+", r"\1")
     zoned = _parsed(_matching(text, ZONED), INSTANT)
     naive = _parsed(_matching(text, NAIVE), pa.timestamp("us"))
     return pc.coalesce(zoned, _in_zone(naive, zone))
+
+
+def _inside(instants: pa.Array) -> pa.Array:
+    """Without those that microseconds cannot hold: they would wrap around to some other time."""
+    if instants.type.unit not in PER_SECOND:
+        return instants
+    limit = PER_SECOND[instants.type.unit] * SECONDS_LIMIT
+    counts = pc.cast(instants, pa.int64())
+    inside = pc.and_(pc.less(counts, limit), pc.greater(counts, -limit))
+    return pc.if_else(inside, instants, pa.scalar(None, instants.type))
 
 
 def _parsed(text: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -20,7 +20,7 @@ from penstock.core.clock import Clock
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.commit import ConflictError, Table
-from penstock.lake.ingest.received import Item, Received, receive
+from penstock.lake.ingest.received import BROKEN, Item, Received, receive, unreadable
 from penstock.lake.ingest.seen import SeenIds
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import REPEATED, Judged, judge
@@ -174,6 +174,10 @@ class Door:
         return BlockKind.IDLE if now - last.arrived_at >= micros(source.idle_after) else None
 
     def _carry_out(self, plan: Plan) -> int:
+        self.events.refresh()
+        done = self.events.last(APPLICATION)
+        if done is not None and done >= plan.number:  # only the seal is missing
+            return self._seal(plan, *self._committed(plan))
         if self._seen is not None:
             self._seen.catch_up(plan.first_seq, plan.arrived_at)
         filesystem = self._waiting[plan.origin].filesystem
@@ -181,9 +185,7 @@ class Door:
         refused: list[pa.Table] = []
         at = 0
         for item in plan.items:
-            received = receive(item, filesystem)
-            judged = judge(received, self.pipeline, plan.arrived_at)
-            received, judged = _within(item, received, judged)
+            received, judged = self._judged(item, filesystem, plan)
             if self._seen is not None and judged.ids is not None:
                 judged.refuse(self._seen.repeated(judged), REPEATED, self._seen.column)
             accepted.append(_events(judged, plan, at))
@@ -197,13 +199,28 @@ class Door:
             events.select(self.events.spec.schema.names), APPLICATION, plan.number
         ):  # the blocks speak for what stands there, whatever the files say by now
             events, at = self._committed(plan)
-        self.blocks.append(self._sealed(plan, at, events), APPLICATION, plan.number)
+        return self._seal(plan, events, at)
+
+    def _seal(self, plan: Plan, events: pa.Table, received: int) -> int:
+        self.blocks.append(self._sealed(plan, received, events), APPLICATION, plan.number)
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",
-            plan.number, plan.kind.value, at, refusals.num_rows,
+            plan.number, plan.kind.value, received, received - events.num_rows,
         )  # fmt: skip
         self._catch_up()
-        return at
+        return received
+
+    def _judged(
+        self, item: Item, filesystem: pa.fs.FileSystem, plan: Plan
+    ) -> tuple[Received, Judged]:
+        """The records of an item; what its content breaks is refused as a whole, not the stream."""
+        received = receive(item, filesystem)
+        try:
+            judged = judge(received, self.pipeline, plan.arrived_at)
+        except BROKEN as broken:
+            received = unreadable(item, broken)
+            judged = judge(received, self.pipeline, plan.arrived_at)
+        return _within(item, received, judged)
 
     @staticmethod
     def _none(table: Table) -> pa.Table:

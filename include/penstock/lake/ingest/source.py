@@ -1,6 +1,7 @@
 """Sources: which items wait, in which order. Neither reads records."""
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from penstock.config.pipeline import FileFormat, FileOrder, History
 from penstock.core.errors import ConfigError
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.ingest.received import Item
+
+log = logging.getLogger(__name__)
 
 RECORDS_PER_PLAN = 250_000
 BYTES_PER_PLAN = 64 << 20
@@ -44,6 +47,7 @@ class Waiting:
         self.filesystem, self.root = pa.fs.FileSystem.from_uri(uri)
         self.uri = uri
         self._taken: dict[str, list[Item]] = {}
+        self._warned = False
 
     def take(self, items: Iterable[Item]) -> None:
         """Note that a plan has taken these."""
@@ -73,10 +77,22 @@ class Waiting:
         if self.config.delta is not None:
             return self._delta_files()
         selector = pa.fs.FileSelector(self.root, allow_not_found=True, recursive=True)
-        infos = [i for i in self.filesystem.get_file_info(selector) if self._is_data(i)]
+        infos = [i for i in self._named(selector) if self._is_data(i)]
         by_name = self.config.order is FileOrder.NAME
         infos.sort(key=lambda i: (i.path,) if by_name else (i.mtime_ns, i.path))
         return [Item(i.path, self.config.format.value, i.size, i.mtime_ns) for i in infos]
+
+    def _named(self, selector: pa.fs.FileSelector) -> Iterable[pa.fs.FileInfo]:
+        """Files but those whose name is not UTF-8: nothing could say where a record came from."""
+        for info in self.filesystem.get_file_info(selector):
+            try:
+                info.path  # noqa: B018  asked for what it raises
+            except UnicodeDecodeError:
+                if not self._warned:
+                    log.warning("a file has a name that is not UTF-8: rename it in=%s", self.root)
+                self._warned = True
+            else:
+                yield info
 
     def _is_data(self, info: pa.fs.FileInfo) -> bool:
         wanted = info.base_name.lower().endswith(SUFFIXES[self.config.format])
@@ -141,7 +157,10 @@ class Waiting:
         if at >= FOREVER:
             return
         while item.size - at > BYTES_PER_PLAN:
-            end = self._line_end(item.path, at + BYTES_PER_PLAN)
+            try:
+                end = self._line_end(item.path, at + BYTES_PER_PLAN)
+            except OSError:  # unreadable: the plan's reader will say so, once
+                break
             if end >= item.size:
                 break
             yield replace(item, first=at, end=end)

@@ -1,0 +1,148 @@
+"""What is measured while the soak runs: progress, memory, files, state."""
+
+import contextlib
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from penstock.core.step import StepSpec
+from penstock.lake.commit import Table
+from penstock.lake.generation import generations
+from penstock.lake.read import read_table
+from penstock.lake.tables import local
+from penstock.lake.view import position
+from tests.soak.feeder import Feeder
+from tests.soak.keeper import tree
+from tests.soak.scene import Scene
+
+EVERY_SECONDS = 10.0
+MEBI = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How things stood at one moment.
+
+    Attributes:
+        seconds: since the beginning.
+        sealed: records that every step is sealed up to.
+        late, state_pairs: pairs late so far, pairs open, over both steps.
+        memory_mib: resident memory of the stream's processes, shared pages once.
+        live_files: data files a reader of the tables opens.
+        dead_files: data files replaced by compaction, which vacuum keeps a week.
+        log_files: commits and checkpoints in the tables' logs.
+        spark_files: of Spark's checkpoints.
+        state_mib: size of Spark's checkpoints of the generations that run.
+    """
+
+    seconds: float
+    sent: int
+    sealed: int
+    late: int
+    quarantined: int
+    state_pairs: int
+    memory_mib: float
+    live_files: int
+    dead_files: int
+    log_files: int
+    spark_files: int
+    state_mib: float
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+
+class Gauges(threading.Thread):
+    """Takes a sample every few seconds."""
+
+    def __init__(self, scene: Scene, feeder: Feeder) -> None:
+        super().__init__(name="gauges", daemon=True)
+        self.scene, self.feeder = scene, feeder
+        self.began = time.monotonic()
+        self.samples: list[Sample] = []
+        self.failed: BaseException | None = None
+        self._ending = threading.Event()
+        self._moved = time.time()
+
+    @property
+    def moved(self) -> float:
+        """When the last sample was taken in which something new, or all, was sealed; epoch s."""
+        return self._moved
+
+    def run(self) -> None:
+        try:
+            while not self._ending.wait(EVERY_SECONDS):
+                self.take()
+        except BaseException as failed:  # noqa: BLE001  the main thread ends the run with it
+            self.failed = failed
+
+    def end(self) -> None:
+        self._ending.set()
+        self.join()
+
+    def take(self) -> Sample:
+        """One sample now."""
+        scene, sent = self.scene, self.feeder.sent
+        specs = scene.pipeline.specs
+        at = [position(scene.tables, step) for step in specs]
+        blocks = read_table(Table(scene.tables.blocks()), ["quarantined"])
+        sample = Sample(
+            seconds=time.monotonic() - self.began,
+            sent=sent,
+            sealed=min(0 if a is None else a.sealed.seq + 1 for a in at),
+            late=sum(self._late(step) for step in specs),
+            quarantined=pc.sum(blocks["quarantined"]).as_py() or 0,
+            state_pairs=sum(0 if a is None else a.sealed.open_pairs for a in at),
+            memory_mib=sum(_resident(p) for p in tree(scene)) / MEBI,
+            **self._files(),
+            state_mib=sum(self._state(step) for step in specs) / MEBI,
+        )
+        if not self.samples or sample.sealed > self.samples[-1].sealed or sample.sealed == sent:
+            self._moved = time.time()
+        self.samples.append(sample)
+        return sample
+
+    def _late(self, step: StepSpec) -> int:
+        rows = read_table(Table(self.scene.tables.control(step)), ["pairs_late"])
+        return pc.sum(rows["pairs_late"]).as_py() or 0
+
+    def _state(self, step: StepSpec) -> int:
+        known = generations(self.scene.tables, step)
+        folder = local(self.scene.tables.checkpoint(step, known[-1].number)) if known else None
+        return sum(_size(path) for path in folder.rglob("*")) if folder else 0
+
+    def _files(self) -> dict[str, int]:
+        spark = self.scene.lake / "checkpoints"
+        tables = [path.parent for path in self.scene.lake.rglob("_delta_log")]
+        live = sum(len(DeltaTable(str(table)).file_uris()) for table in tables)
+        data = sum(_count(table, "**/*.parquet") for table in tables)
+        logs = [_count(table / "_delta_log", "*") for table in tables]
+        parquet_logs = sum(_count(table / "_delta_log", "*.parquet") for table in tables)
+        return {
+            "live_files": live,
+            "dead_files": max(0, data - parquet_logs - live),
+            "log_files": sum(logs),
+            "spark_files": _count(spark, "**/*"),
+        }
+
+
+def _count(folder: Path, pattern: str) -> int:
+    return sum(1 for _ in folder.glob(pattern))
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+def _resident(process: psutil.Process) -> int:
+    """Bytes of memory; pages that processes share count once among them."""
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_full_info().pss)
+    return 0

@@ -1,0 +1,66 @@
+"""Maintenance takes away what nobody reads, and nothing else."""
+
+import os
+from pathlib import Path
+
+from penstock.lake.generation import generations
+from penstock.lake.maintain import maintain_pipeline
+from penstock.lake.tables import local
+from tests.doubles import blocks_of, lose_memory
+from tests.lakes import make_lake, some_rows
+from tests.steps import CASES
+from tests.streams import write_jsonl
+
+HOUR_NS = 3_600 * 10**9
+
+
+def test_a_pipeline_that_never_ran_has_nothing_to_maintain(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, CASES["sites"])
+    assert maintain_pipeline(lake.tables, lake.pipeline) == {}
+    assert not (tmp_path / "lake").exists()
+
+
+def test_checkpoints_of_replaced_generations_go_and_the_stream_goes_on(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, CASES["sites"])
+    lake.query()
+    rows = some_rows(120, seed=3)
+    folders = []
+    for part in range(3):
+        for half in range(2):
+            some = rows[(2 * part + half) * 20 :][:20]
+            write_jsonl(tmp_path / "live" / f"{part}{half}.jsonl", some)
+            lake.ingest()
+        lake.query(blocks=1).run()
+        newest = generations(lake.tables, lake.step)[-1].number
+        folders.append(local(lake.tables.checkpoint(lake.step, newest)))
+        if part < 2:
+            lose_memory(folders[-1], "commits")
+    assert len(set(folders)) == 3
+    assert maintain_pipeline(lake.tables, lake.pipeline)["checkpoints/s"] == 2
+    assert [folder.exists() for folder in folders] == [False, False, True]
+    write_jsonl(tmp_path / "live" / "30.jsonl", some_rows(40, seed=4))
+    lake.ingest()
+    lake.query().run()
+    assert generations(lake.tables, lake.step)[-1].number == newest, "it went on where it was"
+    lake.check()
+
+
+def test_old_commits_go_and_a_reader_that_fell_behind_still_follows(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, CASES["sites"])
+    rows = some_rows(60, seed=5)
+    behind = lake.door()
+    for part in range(12):
+        write_jsonl(tmp_path / "live" / f"{part:02}.jsonl", rows[part * 5 : part * 5 + 5])
+        lake.ingest()
+        if part == 0:
+            behind.work()
+    log = Path(lake.tables.uri("blocks")) / "_delta_log"
+    for path in log.iterdir():
+        old = path.stat().st_mtime_ns - 2 * HOUR_NS
+        os.utime(path, ns=(old, old))
+    assert len(list(log.glob("*.json"))) > 12
+    maintain_pipeline(lake.tables, lake.pipeline)
+    assert len(list(log.glob("*.json"))) <= 2
+    write_jsonl(tmp_path / "live" / "12.jsonl", some_rows(5, seed=6))
+    assert behind.work() == 5
+    assert sum(len(block.records) for block in blocks_of(lake.tables, lake.pipeline)) == 65
