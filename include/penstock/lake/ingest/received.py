@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -20,6 +21,8 @@ import pyarrow.parquet as pq
 from penstock.config.pipeline import FileFormat
 from penstock.lake.ingest.cast import from_python
 
+STRICT: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+"""Four times as fast as Python's own; gives the same or refuses."""
 MALFORMED = "malformed"
 UNREADABLE = "unreadable"
 LONGEST_LINE = 16 << 20
@@ -223,6 +226,14 @@ def _jsonl(item: Item, filesystem: pa.fs.FileSystem) -> Received:
 def _parsed(line: bytes) -> Any:
     if _too_long(line):
         raise ValueError
+    try:
+        return STRICT.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _lenient(line)
+
+
+def _lenient(line: bytes) -> Any:
+    """What only Python's own reader takes, as NaN; it also says best what is wrong."""
     value = json.loads(line.decode("utf-8-sig"))
     if b"\\ud" in line.lower():  # half of a surrogate pair is JSON, but no table can hold it
         json.dumps(value, ensure_ascii=False).encode()
