@@ -386,7 +386,7 @@ class LocalQuery:
         every = generations(tables, step)
         epoch = next(g for g in every if g.number == self.generation.epoch)
         changes = tuple(slack_changes(tables, step.name))
-        past = past_marks(tables, Table(spec), epoch, self.generation, changes)
+        past = past_marks(tables, Table(spec), epoch, self.generation, changes, step.window)
         self.step, self.dies = step, dies
         self.reader = LogReader(
             SourceSpec(step, tables, spec, self.generation, changes, past, (0, 1), 2, blocks)

@@ -112,6 +112,10 @@ class WindowSpec:
         count = (last - first) // self.slide + 1
         return min(max((watermark - self.size - first) // self.slide + 1, 0), count)
 
+    def ends(self, us: int) -> int:
+        """Numbers the last window that ends at or before an instant: it rises when one closes."""
+        return (us - self.origin - self.size) // self.slide
+
     def floor(self, us: int) -> int:
         """The latest window start at or before an instant."""
         return (us - self.origin) // self.slide * self.slide + self.origin

@@ -12,7 +12,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.slack import SlackChange, WatermarkState
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING
+from penstock.core.window import BEGINNING, WindowSpec
 from penstock.lake.commit import Table
 from penstock.lake.generation import Generation, Registry, generations
 from penstock.lake.log import BoundedLateness, read_summaries, slack_changes, watermarks
@@ -57,7 +57,7 @@ def start_query(
         events=events,
         generation=generation,
         changes=changes,
-        past=past_marks(tables, Table(events), epoch, generation, changes),
+        past=past_marks(tables, Table(events), epoch, generation, changes, step.window),
         shards=shards,
         tasks=len(shards),
         blocks=blocks,
@@ -97,6 +97,7 @@ def past_marks(
     epoch: Generation,
     at: Generation,
     changes: Sequence[SlackChange],
+    window: WindowSpec,
 ) -> Marks:
     """Watermarks in force before a generation starts, to rebuild its state.
 
@@ -113,7 +114,7 @@ def past_marks(
         start = WatermarkState(epoch.state.watermark, epoch.state.t_max, epoch.state.k, 0)
         seq = epoch.seq + 1
         for block, before, _ in watermarks(start, lived, changes, bounded):
-            if marks[-1][1] != before.watermark:
+            if window.ends(marks[-1][1]) != window.ends(before.watermark):
                 marks.append((seq, before.watermark))
             seq = block.last_seq + 1
     return Marks.of(marks)

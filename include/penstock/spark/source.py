@@ -155,12 +155,12 @@ class LogReader(DataSourceStreamReader):
         state = WatermarkState(start["watermark"], start["t_max"], start["k"], start["slack"])
         marks: list[tuple[int, int]] = []
         closings: list[tuple[int, int]] = []
-        seq = start["seq"] + 1
+        seq, ends = start["seq"] + 1, self.spec.step.window.ends
         for block, before, after in watermarks(state, taken, self.spec.changes, self._bounded):
-            if not marks or marks[-1][1] != before.watermark:
+            if not marks or ends(marks[-1][1]) != ends(before.watermark):
                 marks.append((seq, before.watermark))
             seq = block.last_seq + 1
-            if after.watermark > before.watermark:
+            if ends(after.watermark) > ends(before.watermark):
                 closings.append((after.watermark, block.last_seq))
             state = after
         return {
