@@ -109,3 +109,19 @@ def uncovered(found: list[Site], trace: list[Reached]) -> list[str]:
         if not good:
             missing.append(f"{site.path}:{site.first} {site.what}")
     return missing
+
+
+def marks(library: Path = LIBRARY) -> list[tuple[str, int]]:
+    """Every call of ``reached`` in the library."""
+    found = []
+    for path in sorted(library.rglob("*.py")):
+        calls = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call))
+        place = str(path.relative_to(library))
+        found.extend((place, call.lineno) for call in calls if _name(call) == "reached")
+    return found
+
+
+def unreached(found: list[tuple[str, int]], trace: list[Reached]) -> list[str]:
+    """Points that the life never came to."""
+    points = {each.calls[0] for each in trace if each.calls}
+    return [f"{path}:{line}" for path, line in found if (path, line) not in points]

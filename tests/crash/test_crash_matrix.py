@@ -12,14 +12,13 @@ from tests.crash.matrix import ROWS, SEEDS, Kept, Row
 pytestmark = [pytest.mark.spark, pytest.mark.all]
 
 
-@pytest.mark.parametrize("point", ROWS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("seed", "point"), [(s, p) for s in SEEDS for p in ROWS])
 def test_killed_anywhere_a_life_ends_as_the_undisturbed_one(
     spark: SparkSession,
     lives: Callable[[int], Life],
     kept: Kept,
     tmp_path: Path,
-    point: str,
     seed: int,
+    point: str,
 ) -> None:
     kept.or_else(point, seed, lambda: Row(lives(seed), point, tmp_path / "row", spark).live())
