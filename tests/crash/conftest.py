@@ -1,6 +1,7 @@
 """One Spark for the recoveries, one undisturbed life a seed, and the table at the end."""
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -28,17 +29,29 @@ def fingerprint() -> str:
 
 
 @pytest.fixture(scope="session")
-def kept() -> Kept:
-    found = Kept(Settings().home / "crash-points" / f"{fingerprint()}.jsonl")
+def folder() -> Path:
+    """What is kept for this code; of other code nothing is."""
+    every = Settings().home / "crash-points"
+    mine = every / fingerprint()
+    for other in every.glob("*"):
+        if other != mine:
+            shutil.rmtree(other)
+    mine.mkdir(parents=True, exist_ok=True)
+    return mine
+
+
+@pytest.fixture(scope="session")
+def kept(folder: Path) -> Kept:
+    found = Kept(folder / "rows.jsonl")
     _shown.append(found)
     return found
 
 
 @pytest.fixture(scope="session")
-def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Life]:
+def lives(folder: Path) -> Callable[[int], Life]:
     @cache
     def of(seed: int) -> Life:
-        life = Life(seed, Path(tmp_path_factory.mktemp(f"seed{seed}")))
+        life = Life(seed, folder / f"life-{seed}")
         life.undisturbed()
         return life
 

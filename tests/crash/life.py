@@ -64,8 +64,9 @@ class Life:
         rows = disordered(HISTORY + LIVE, seed=self.seed, apart=15.0, late_share=0.08)
         for row in rows[7::50]:
             row["site"] = None
-        write_files(self.folder / "history", rows[:HISTORY], draw.randint(60, 130))
-        write_files(self.folder / "live", rows[HISTORY:], draw.randint(60, 130))
+        for name, part in (("history", rows[:HISTORY]), ("live", rows[HISTORY:])):
+            if not (self.folder / name).exists():
+                write_files(self.folder / name, part, draw.randint(60, 130))
         history = {"files": str(self.folder / "history"), "format": "parquet"}
         live = {"files": str(self.folder / "live"), "format": "parquet", "mode": "bounded"}
         return make_scene(self.folder / "home", history=history, source=live)
@@ -85,9 +86,14 @@ class Life:
         return [sys.executable, str(JOBS), str(self.blocks), *jobs]
 
     def undisturbed(self) -> None:
-        """Live once, tracing every point."""
+        """Live once, tracing every point; an interrupted life begins again."""
+        lived = self.folder / "lived"
+        if lived.exists():
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
         self._live(self.scene, *JOURNEY)
         self._live(self.at("launch", self.folder / "launched"), "launch")
+        lived.touch()
 
     def _live(self, scene: Scene, *jobs: str) -> None:
         scene.home.mkdir(parents=True, exist_ok=True)

@@ -20,14 +20,18 @@ from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations
+from penstock.lake.ingest.door import HISTORY
 from penstock.lake.tables import local
+from penstock.lake.view import position
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.processes import kill_marked
 from penstock.spark.audit import Audit, correction_interval
+from penstock.spark.correct import start_epochs
 from penstock.spark.stream_host import StreamFailedError
 from tests.crash.jobs import NAME, run, small
 from tests.crash.life import DEADLINE, Life, environment, mark_of, settings_of
 from tests.crash.points import read_trace
+from tests.lakes import Lake
 from tests.spark.conftest import Scene
 from tests.spark.test_correct_and_audit import found
 
@@ -80,9 +84,11 @@ ROWS = (*POINTS, *SNAPSHOTS, *DAMAGES)
 AFTER: dict[str, tuple[str, ...]] = {
     "preload": ("preload", "stream", "correct"), "ingest": ("stream", "correct"),
     "launch": ("launch", "stream", "correct"), "stream": ("stream", "correct"),
-    "correct": ("correct",), "audit": (), "maintain": ("maintain", "stream"),
+    "correct": ("correct",), "audit": ("audit",), "maintain": ("maintain", "correct"),
 }  # fmt: skip
 """What is run again after a kill; an audit comes last always."""
+ON_SPARK = ("stream", "correct")
+"""Killed in one of these, a life goes on under Spark, else by the same code without a JVM."""
 ATTEMPTS = 5
 OTHER_CUT = 7
 """Most blocks a micro-batch takes once it goes on: law 0 does not care."""
@@ -144,8 +150,11 @@ class Row:
             with recovering(self.spark):
                 self.audit(scene)
                 for name in AFTER[self.job]:
-                    self.recover(name, scene)
-                run("audit", settings_of(scene), "last", OTHER_CUT)
+                    if name in WITHOUT_JVM and self.job not in ON_SPARK:
+                        WITHOUT_JVM[name](list(scene.lakes.values()))
+                    else:
+                        self.recover(name, scene)
+                assert self.audit(scene) == [*scene.lakes]
         finally:
             kill_marked(mark_of(scene), set())
             kill_marked(StreamPaths(scene.home / "streams", NAME).mark, set())
@@ -228,6 +237,7 @@ class Row:
         """
         crashed = self.life.folder / "crashed"
         if not crashed.exists():
+            shutil.rmtree(self.life.folder / "crashing", ignore_errors=True)
             draft = self.life.at("stream", self.life.folder / "crashing")
             self.times = max(3, self.life.counts["stream"]["after speed control"] // 2)
             self.kill(draft, "after speed control", self.times)
@@ -240,15 +250,15 @@ class Row:
             lose(local(lake.tables.checkpoint(lake.step, number)), damage)
         return scene
 
-    def audit(self, scene: Scene) -> None:
-        """Whatever happened, an audit is not red."""
+    def audit(self, scene: Scene) -> list[str]:
+        """Whatever happened, an audit is not red; the steps it compared."""
         lake = scene.lake("hourly")
+        if not any(position(each.tables, each.step) for each in scene.lakes.values()):
+            return []
         interval = correction_interval(lake.pipeline)
-        events = local(lake.tables.uri("events"))
-        if not (events / "_delta_log").exists():
-            return
         rows = Audit(self.spark, lake.tables, lake.pipeline, SystemClock()).comparisons(interval)
         assert not [(row["step"], found(row), row["examples"]) for row in rows if found(row)]
+        return [row["step"] for row in rows]
 
     def recover(self, name: str, scene: Scene) -> None:
         """Run a job again, a stream as often as its supervisor would."""
@@ -261,6 +271,29 @@ class Row:
                 continue
             self.starts = max(self.starts, attempt) if name == "stream" else self.starts
             return
+
+
+def _preload(lakes: list[Lake]) -> None:
+    lakes[0].ingest(HISTORY)
+    start_epochs(lakes[0].tables, lakes[0].pipeline, lakes[0].clock)
+    _correct(lakes)
+
+
+def _stream(lakes: list[Lake]) -> None:
+    queries = [lake.query(blocks=OTHER_CUT) for lake in lakes]
+    lakes[0].ingest()
+    for query in queries:
+        query.run()
+
+
+def _correct(lakes: list[Lake]) -> None:
+    for lake in lakes:
+        lake.correct()
+
+
+WITHOUT_JVM: dict[str, Callable[[list[Lake]], None]] = {
+    "preload": _preload, "stream": _stream, "correct": _correct,
+}  # fmt: skip
 
 
 def lose(checkpoint: Path, damage: str) -> None:
