@@ -297,22 +297,25 @@ WITHOUT_JVM: dict[str, Callable[[list[Lake]], None]] = {
 
 
 def lose(checkpoint: Path, damage: str) -> None:
-    """Remove or empty the newest files of a checkpoint, or a whole folder of it."""
-    emptied = damage.startswith("emptied")
-    lost = 0
+    """Remove or empty the newest files of a checkpoint, or a whole folder of it.
+
+    Of state changes the newest two: the very newest are of the micro-batch that is repeated.
+    """
+    lost = []
     for pattern in DAMAGES[damage]:
         if "*" not in pattern:
             shutil.rmtree(checkpoint / pattern)
-            lost += 1
+            lost.append(checkpoint / pattern)
             continue
-        newest: dict[Path, Path] = {}
+        by_folder: dict[Path, list[Path]] = {}
         for path in checkpoint.glob(pattern):
             if path.stem.split("_")[0].isdigit():
-                known = newest.get(path.parent)
-                newest[path.parent] = path if known is None else max(known, path, key=_number)
-        for path in newest.values():
-            path.write_bytes(b"") if emptied else path.unlink()
-            lost += 1
+                by_folder.setdefault(path.parent, []).append(path)
+        for paths in by_folder.values():
+            newest = sorted(paths, key=_number)[-2 if "state" in damage else -1 :]
+            lost.extend(newest)
+            for path in newest:
+                path.write_bytes(b"") if damage.startswith("emptied") else path.unlink()
     assert lost, f"{damage}: nothing was there to lose"
 
 
