@@ -26,6 +26,7 @@ from penstock.lake import maintain
 from penstock.lake.commit import Table
 from penstock.lake.generation import Registry, note_failure
 from penstock.lake.ingest import door, source
+from penstock.lake.log import LIVE
 from penstock.lake.tables import Tables
 from penstock.runtime.streams import control
 from penstock.runtime.streams.heart import Heart
@@ -65,7 +66,7 @@ def _ingest(settings: Settings, _blocks: int) -> None:
     with Heart(StreamPaths(settings.streams, NAME)):
         for step in pipeline.specs:
             Registry(tables, clock, Table(tables.events(pipeline.types))).start(step)
-        door.run_through(door.Door(tables, pipeline, settings.home, clock), door.LIVE, None, None)
+        door.run_through(door.Door(tables, pipeline, settings.home, clock), LIVE, None, None)
 
 
 def _launch(settings: Settings, blocks: int) -> None:

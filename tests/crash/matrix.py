@@ -20,7 +20,7 @@ from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations
-from penstock.lake.ingest.door import HISTORY
+from penstock.lake.log import HISTORY
 from penstock.lake.tables import local
 from penstock.lake.view import position
 from penstock.runtime.streams.paths import StreamPaths
