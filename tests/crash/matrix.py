@@ -74,8 +74,8 @@ DAMAGES: dict[str, tuple[str, ...]] = {
     "emptied commit": ("commits/*",),
     "emptied offset": ("offsets/*",),
     "emptied offset and commit": ("commits/*", "offsets/*"),
-    "lost state changes": ("state/*/*/*/*.changelog",),
-    "emptied state changes": ("state/*/*/*/*.changelog",),
+    "lost state changes": ("state/*/*/*.changelog",),
+    "emptied state changes": ("state/*/*/*.changelog",),
     "lost state": ("state",),
     "lost checkpoint": (".",),
 }
