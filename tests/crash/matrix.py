@@ -146,6 +146,7 @@ class Row:
         """Kill, damage, audit, run again, audit, compare."""
         began = time.monotonic()
         scene = self.crashed()
+        scene.write_yaml()
         try:
             with recovering(self.spark):
                 self.audit(scene)
