@@ -222,6 +222,8 @@ class Registry:
         logged, committed = spark_progress(self.tables.checkpoint(step, newest.number))
         if _failures(self.tables.checkpoint(step, newest.number)) >= FAILURES:
             return False
+        if max(logged, default=0) > (-1 if committed is None else committed) + 1:
+            return False  # Spark would fail: its commits are more than one behind its offsets
         if committed is None and not own:
             fresh = not _remembers(self.tables.checkpoint(step, newest.number))
             return 0 in logged or (fresh and not begun)
