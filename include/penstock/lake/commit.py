@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from penstock.core.crash import reached
 from penstock.core.errors import ConfigError, TransientError
 from penstock.lake.tables import TableSpec
 
@@ -104,6 +105,8 @@ class Table:
             app_transactions=[Transaction(application, number)], max_commit_retries=0
         )
         options: dict[str, Any] = {"schema_mode": "merge"} if self._grows(rows.schema) else {}
+        who = application.partition(":")[0]
+        reached("before", who, self.spec.name)
         try:
             write_deltalake(
                 self.delta,
@@ -115,6 +118,7 @@ class Table:
             )
         except CommitFailedError as lost:
             raise ConflictError(f"{self.spec.uri}: another process committed first") from lost
+        reached("after", who, self.spec.name)
         self.delta.update_incremental()
 
     def _grows(self, schema: pa.Schema) -> bool:
@@ -143,8 +147,9 @@ class Table:
         configuration = {"delta.logRetentionDuration": LOG_KEPT}
         if spec.indexed:
             configuration["delta.dataSkippingStatsColumns"] = ",".join(spec.indexed)
+        reached("before create")
         try:
-            return DeltaTable.create(
+            delta = DeltaTable.create(
                 spec.uri,
                 spec.schema,
                 mode="ignore",
@@ -152,4 +157,6 @@ class Table:
                 configuration=configuration,
             )
         except DeltaError:  # another process made it at the same moment
-            return DeltaTable(spec.uri)
+            delta = DeltaTable(spec.uri)
+        reached("after create")
+        return delta

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from penstock.core.clock import Clock
+from penstock.core.crash import reached
 from penstock.core.errors import TransientError
 from penstock.core.slack import SlackChange, SlackPolicy, WatermarkState
 from penstock.core.step import StepSpec
@@ -221,6 +222,8 @@ class Registry:
         logged, committed = spark_progress(self.tables.checkpoint(step, newest.number))
         if _failures(self.tables.checkpoint(step, newest.number)) >= FAILURES:
             return False
+        if max(logged, default=0) > (-1 if committed is None else committed) + 1:
+            return False  # Spark would fail: its commits are more than one behind its offsets
         if committed is None and not own:
             fresh = not _remembers(self.tables.checkpoint(step, newest.number))
             return 0 in logged or (fresh and not begun)
@@ -270,11 +273,13 @@ def note_failure(tables: Tables, step: StepSpec) -> None:
     folder = local(tables.checkpoint(step, found[1].number))
     _, committed = spark_progress(str(folder))
     path = folder / FAILED
-    before = path.read_text().split() if path.exists() else []
-    same = before[:1] == [str(committed)]
-    count = int(before[1]) + 1 if same else 1
+    count = _failures(str(folder)) + 1
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{committed} {count}")
+    new = path.with_suffix(".new")
+    reached("before failure")
+    new.write_text(f"{committed} {count}")
+    new.replace(path)  # a file written in part would end every later start
+    reached("after failure")
 
 
 def drop_former_checkpoints(tables: Tables, step: StepSpec) -> int:
@@ -295,8 +300,8 @@ def _failures(checkpoint: str) -> int:
     path = local(checkpoint) / FAILED
     if not path.exists():
         return 0
-    at, count = path.read_text().split()
-    return int(count) if at == str(spark_progress(checkpoint)[1]) else 0
+    at, _, count = path.read_text().partition(" ")  # of an emptied file: nothing
+    return int(count) if count.isdigit() and at == str(spark_progress(checkpoint)[1]) else 0
 
 
 def _offset(lines: list[str]) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ import logging
 from deltalake.exceptions import CommitFailedError
 
 from penstock.config.pipeline import Pipeline
+from penstock.core.crash import reached
 from penstock.lake.commit import Table
 from penstock.lake.generation import drop_former_checkpoints
 from penstock.lake.tables import Tables, TableSpec
@@ -52,11 +53,16 @@ def _maintain(spec: TableSpec) -> int:
     delta = table.refresh()
     removed = 0
     if len(delta.file_uris()) >= FEW_FILES:
+        reached("before compact")
         try:
             removed = int(delta.optimize.compact()["numFilesRemoved"])
         except CommitFailedError:  # a writer was faster: the next run compacts
             log.info("not compacted this time table=%s", spec.uri)
+    reached("before vacuum")
     delta.vacuum(retention_hours=KEEP_HOURS, dry_run=False)
+    reached("before checkpoint")
     delta.create_checkpoint()
+    reached("before cleanup")
     delta.cleanup_metadata()
+    reached("after cleanup")
     return removed

@@ -31,12 +31,14 @@ class TableSpec:
         schema: its columns when it is made.
         partitioned: the columns its files are divided by.
         indexed: columns that get statistics (only the first 32 would by default).
+        name: which of a pipeline's tables, or of a step's.
     """
 
     uri: str
     schema: pa.Schema
     partitioned: tuple[str, ...] = ()
     indexed: tuple[str, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,9 @@ class Tables:
                 *declared,
             ]
         )
-        return TableSpec(self.uri("events"), schema, ("origin",), ("arrival_seq", "event_time"))
+        return TableSpec(
+            self.uri("events"), schema, ("origin",), ("arrival_seq", "event_time"), "events"
+        )
 
     def quarantine(self) -> TableSpec:
         """One refused record a row, raw, with its reason and place."""
@@ -83,6 +87,7 @@ class Tables:
                 ]
             ),
             indexed=("arrival_seq",),
+            name="quarantine",
         )
 
     def plans(self) -> TableSpec:
@@ -100,6 +105,7 @@ class Tables:
                     ("positions", pa.string()),
                 ]
             ),
+            name="plans",
         )
 
     def blocks(self) -> TableSpec:
@@ -122,6 +128,7 @@ class Tables:
                     ("sealed_at", INSTANT),
                 ]
             ),
+            name="blocks",
         )
 
     def decisions(self) -> TableSpec:
@@ -138,6 +145,7 @@ class Tables:
                     ("decided_at", INSTANT),
                 ]
             ),
+            name="decisions",
         )
 
     def registry(self) -> TableSpec:
@@ -159,6 +167,7 @@ class Tables:
                     ("started_at", INSTANT),
                 ]
             ),
+            name="registry",
         )
 
     def corrections(self) -> TableSpec:
@@ -185,6 +194,7 @@ class Tables:
                     ("recorded_at", INSTANT),
                 ]
             ),
+            name="corrections",
         )
 
     def audits(self) -> TableSpec:
@@ -202,6 +212,7 @@ class Tables:
                     ("failed", pa.string()),
                 ]
             ),
+            name="audits",
         )
 
     def answers(self, step: StepSpec) -> TableSpec:
@@ -222,7 +233,9 @@ class Tables:
                 ("published_at", INSTANT),
             ]
         )
-        return TableSpec(self._of(step, "answers"), schema, indexed=("window_start", "through_seq"))
+        return TableSpec(
+            self._of(step, "answers"), schema, (), ("window_start", "through_seq"), "answers"
+        )
 
     def late(self, step: StepSpec, partial_fields: list[pa.Field]) -> TableSpec:
         """Pairs (record, window) of one micro-batch that missed a window, summed by key."""
@@ -240,7 +253,7 @@ class Tables:
                 ("published_at", INSTANT),
             ]
         )
-        return TableSpec(self._of(step, "late"), schema, indexed=("window_start", "last_seq"))
+        return TableSpec(self._of(step, "late"), schema, (), ("window_start", "last_seq"), "late")
 
     def control(self, step: StepSpec) -> TableSpec:
         """One micro-batch a row: its commit seals the step up to ``through_seq``."""
@@ -264,6 +277,7 @@ class Tables:
                     ("published_at", INSTANT),
                 ]
             ),
+            name="control",
         )
 
     def _of(self, step: StepSpec, table: str) -> str:

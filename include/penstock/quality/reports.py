@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 from jinja2 import Environment, FileSystemLoader
 
+from penstock.core.crash import reached
 from penstock.core.errors import TransientError
 from penstock.quality.outcome import Outcome
 
@@ -126,8 +127,10 @@ def _index(pipeline: str, audits: list[dict[str, Any]]) -> str:
 def _replace(path: Path, text: str) -> None:
     """Write a file so that a reader sees the former or the new text, never a part."""
     draft = path.with_name(f".{path.name}.new")
+    reached("before report")
     draft.write_text(text)
     draft.replace(path)
+    reached("after report")
 
 
 def _remove_empty(folder: Path, top: Path) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.crash import reached
 from penstock.quality.checks import (
     CHECKS,
     ONCE_CLAIM,
@@ -98,7 +99,9 @@ def run_suite(
     with locked(root / "lock", patience_seconds=PATIENCE_SECONDS), _quiet():
         import great_expectations as gx
 
+        reached("suite begun")
         _forget_configuration(root / "gx")
+        reached("suite cleared")
         context = gx.get_context(mode="file", project_root_dir=root)
         batch = _configured(context, site)
         suite = context.suites.add_or_update(
@@ -110,6 +113,7 @@ def run_suite(
         )
         ((key, result),) = validated.run_results.items()
         outcome = read_outcome(result.to_json_dict())
+        reached("suite judged")
         reports.prune()
         context.build_data_docs(site_names=[SITE], resource_identifiers=[key, _key_of(suite)])
         page = PurePosixPath("validations", *key.to_tuple()).with_suffix(".html")

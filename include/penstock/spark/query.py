@@ -10,6 +10,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
+from penstock.core.crash import reached
 from penstock.core.slack import SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec
@@ -74,6 +75,7 @@ def start_query(
     if "://" not in checkpoint:
         Path(checkpoint).mkdir(parents=True, exist_ok=True)
     sink = StepSink(tables, step, generation.number, clock, told)
+    reached("speed start")
     return (
         reduced.writeStream.queryName(step.name)
         .option("checkpointLocation", str(local(checkpoint)))

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.spark.kernel import Longs
 from penstock.spark.mapper import closed_of, to_windows, windows_a_pane
@@ -79,10 +80,13 @@ class Reducer(StatefulProcessor):
         closing = [b for b in index if self._closes(b, told["from"], told["to"])]
         loaded = {b: self._content(b, index[b]) for b in closing}
         answers = self._answers(pa.concat_tables([fresh, *loaded.values()]), told)
+        reached("before state")
         for bucket, content in loaded.items():
             self._settle(index, bucket, content, told["to"])
         self._add(index, fresh, told["to"])
+        reached("inside state")
         self.buckets.updateValue(INDEX, (pickle.dumps(index, 5),))
+        reached("after state")
         status = {**told, "open": sum(b.pairs for b in index.values())}
         out = [packets(shard, LATE, late), packets(shard, ANSWER, answers)]
         yield pa.concat_tables([*out, message(shard, STATUS, status)]).to_pandas()

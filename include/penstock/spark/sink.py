@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from penstock.core.clock import Clock
+from penstock.core.crash import reached
 from penstock.core.errors import TransientError
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
@@ -51,6 +52,7 @@ class StepSink:
         if not told:  # Spark ran a micro-batch without data
             return
         late, answers = (table_in(rows, kind, self.wire.windows) for kind in (LATE, ANSWER))
+        reached("speed sink")
         self._fence()
         application = f"{SPEED}:{self.generation}"
         stamp = self._stamp(number)

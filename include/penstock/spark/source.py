@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock.core.crash import reached
 from penstock.core.slack import SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
@@ -124,6 +125,7 @@ class LogReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
         """Where the generation starts; the same however often it is asked."""
+        reached("speed begin")
         start = self.spec.generation
         return {
             "block": start.block,
@@ -163,6 +165,7 @@ class LogReader(DataSourceStreamReader):
             if ends(after.watermark) > ends(before.watermark):
                 closings.append((after.watermark, block.last_seq))
             state = after
+        reached("speed offset")
         return {
             "block": taken[-1].number + 1 if taken else start["block"],
             "seq": taken[-1].last_seq if taken else start["seq"],
@@ -180,6 +183,7 @@ class LogReader(DataSourceStreamReader):
         """The tasks of a micro-batch; the first also tells what the whole is about."""
         self._open(start["block"])
         assert self._events is not None  # noqa: S101
+        reached("speed cut")
         files = data_files(self._events.refresh(), "arrival_seq")
         marks = Marks.of(end["marks"])
         told = {
@@ -203,6 +207,7 @@ class LogReader(DataSourceStreamReader):
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Partials of one part, by shard; the first part's begin with a message to each shard."""
+        reached("speed read")
         wire, shards = Wire(self.spec.step), self.spec.shards
         if partition.told is not None:
             for shard in shards:

@@ -153,7 +153,9 @@ class StreamHost:
                 continue
             if broken is not None and SumOverflowError.__name__ in str(broken):
                 raise TerminalError(_said(broken)) from broken
-            note_failure(self.tables, step)
+            for other in self.pipeline.specs:  # each is counted: all may have lost their state
+                if other is step or self.queries[other.name].exception() is not None:
+                    note_failure(self.tables, other)
             raise StreamFailedError(f"{self.pipeline.name}.{step.name}: its query ended") from (
                 broken or StreamingQueryException("ended without a reason")
             )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.config.settings import child_environment
+from penstock.core.crash import reached
 from penstock.core.errors import TransientError
 from penstock.runtime.streams.paths import (
     StreamPaths,
@@ -136,6 +137,7 @@ def _launch(paths: StreamPaths, spec: StreamSpec, lock: int) -> None:
         stderr=subprocess.DEVNULL,
         check=False,
     )
+    reached("supervisor launched")
     if started.returncode:
         raise SupervisorStartError(paths.name, f"exit code {started.returncode}")
 

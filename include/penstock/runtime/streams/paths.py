@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.core.crash import reached
+
 
 @dataclass(frozen=True, slots=True)
 class StreamPaths:
@@ -71,8 +73,10 @@ class StreamPaths:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Replace a file as a whole."""
     new = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    reached("before status", path.name)
     new.write_text(json.dumps(content), encoding="utf-8")
     new.replace(path)
+    reached("after status", path.name)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import IO, Any
 
 from penstock.core.clock import Clock, SystemClock
+from penstock.core.crash import reached
 from penstock.runtime.streams.paths import StreamPaths, is_held, read_json, write_json
 from penstock.runtime.streams.processes import kill_marked
 from penstock.runtime.streams.rolling import RollingFile
@@ -85,6 +86,7 @@ class Supervisor:
         except OSError as wrong:
             self._note(f"cannot start the driver: {wrong}")
             return 0.0, TERMINAL, False
+        reached("supervisor driving")
         self._say("running", driver_pid=driver.pid, exit_code=None, pause=None)
         pump = threading.Thread(target=self._pump, args=(driver.stdout,), daemon=True)
         pump.start()
@@ -192,6 +194,7 @@ def main(folder: str, name: str, lock: str) -> None:
         os._exit(0)
     os.setsid()
     os.set_inheritable(int(lock), False)
+    reached("supervisor detached")
     paths = StreamPaths(Path(folder), name)
     spec = StreamSpec.from_json(read_json(paths.spec))
     Supervisor(paths, spec, SystemClock(), {starter, os.getpid()}).run()

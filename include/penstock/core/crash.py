@@ -1,0 +1,39 @@
+"""Named points at which a test may kill a process; nothing at all otherwise.
+
+``PENSTOCK_CRASH_TRACE=FILE`` arms them: each point reached is appended to the file, with the lines
+of penstock that led there. ``PENSTOCK_CRASH_AT=POINT:N`` also kills with -9 when the file holds
+the point N times: the process group of the session's leader (a Spark driver and its JVM, if it was
+started in a session of its own), then the process's own (Spark's Python workers have another one).
+"""
+
+import os
+
+TRACE = os.environ.get("PENSTOCK_CRASH_TRACE")
+AT, _, TIMES = os.environ.get("PENSTOCK_CRASH_AT", "").rpartition(":")
+
+if TRACE is None:
+
+    def reached(*point: str) -> None:
+        """Do nothing."""
+
+else:
+    import inspect
+    import signal
+    import traceback
+    from pathlib import Path
+
+    ROOT = Path(__file__).resolve().parents[1]
+
+    def reached(*point: str) -> None:
+        """Note that a point was reached; die there if that was asked for."""
+        name, trace = " ".join(point), Path(str(TRACE))
+        stack = list(traceback.walk_stack(inspect.currentframe()))[1:]
+        frames = [(Path(frame.f_code.co_filename), line) for frame, line in stack]
+        calls = [f"{p.relative_to(ROOT)}:{n}" for p, n in frames if p.is_relative_to(ROOT)]
+        with trace.open("a") as file:
+            file.write("\t".join([name, *calls]) + "\n")
+        if name == AT:
+            times = sum(line.split("\t")[0] == name for line in trace.read_text().splitlines())
+            if times == int(TIMES):
+                os.killpg(os.getsid(0), signal.SIGKILL)
+                os.killpg(0, signal.SIGKILL)

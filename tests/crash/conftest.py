@@ -1,0 +1,65 @@
+"""One Spark for the recoveries, one undisturbed life a seed, and the table at the end."""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from penstock.config.settings import Settings
+from tests.crash.life import Life
+from tests.crash.matrix import Kept
+from tests.spark.conftest import spark
+
+__all__ = ["spark"]
+
+CODE = ("include/penstock", "spark_jobs", "tests/crash", "tests/spark")
+_shown: list[Kept] = []
+
+
+def fingerprint() -> str:
+    """Of the code the matrix is about."""
+    root, digest = Settings().root, hashlib.sha256()
+    for folder in CODE:
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@pytest.fixture(scope="session")
+def folder() -> Path:
+    """What is kept for this code; of other code nothing is."""
+    every = Settings().home / "crash-points"
+    mine = every / fingerprint()
+    for other in every.glob("*"):
+        if other != mine:
+            shutil.rmtree(other)
+    mine.mkdir(parents=True, exist_ok=True)
+    return mine
+
+
+@pytest.fixture(scope="session")
+def kept(folder: Path) -> Kept:
+    found = Kept(folder / "rows.jsonl")
+    _shown.append(found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def lives(folder: Path) -> Callable[[int], Life]:
+    @cache
+    def of(seed: int) -> Life:
+        life = Life(seed, folder / f"life-{seed}")
+        life.undisturbed()
+        return life
+
+    return of
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for found in _shown:
+        terminalreporter.section("crash points")
+        for line in found.table():
+            terminalreporter.write_line(line)

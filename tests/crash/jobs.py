@@ -1,0 +1,107 @@
+"""The jobs of a life, as a process to be killed and for the one that recovers.
+
+``python tests/crash/jobs.py BLOCKS JOB...`` runs the real jobs one after the other in one process:
+``preload``, ``stream``, ``correct``, ``audit``, ``maintain``; ``ingest``, the door alone;
+``launch``, a supervisor whose driver is ``ingest``; ``judge``, an audit of comparisons that were
+made before, so that no JVM is needed; ``failure``, the note of a failed query;
+``keep:NAME``, a copy of the lake.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+
+from penstock.config.catalog import Catalog
+from penstock.config.settings import Settings
+from penstock.core import crash
+from penstock.core.clock import SystemClock
+from penstock.core.request import Job, JobRequest
+from penstock.lake import maintain
+from penstock.lake.commit import Table
+from penstock.lake.generation import Registry, note_failure
+from penstock.lake.ingest import door, source
+from penstock.lake.log import LIVE
+from penstock.lake.tables import Tables
+from penstock.runtime.streams import control
+from penstock.runtime.streams.heart import Heart
+from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.streams.spec import Limits, StreamSpec
+from penstock.spark.stream_host import StreamHost
+
+NAME = "p"
+COMPARISONS = "comparisons.json"
+QUICK = Limits(tick=0.05, backoff=0.05, backoff_most=0.2)
+PATIENCE = 60.0
+
+
+@contextmanager
+def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
+    """Much happens to few records: small blocks, plans and micro-batches, early compaction."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "BLOCK", 128)
+        patch.setattr(source, "FILES_PER_PLAN", 4)
+        patch.setattr(maintain, "FEW_FILES", 3)
+        patch.setattr(StreamHost.run, "__defaults__", (blocks,))
+        yield patch
+
+
+def run(name: str, settings: Settings, run_id: str, blocks: int) -> None:
+    """Run one job in this process."""
+    if name in OWN:
+        OWN[name](settings, blocks)
+        return
+    request = JobRequest(Job(name), run_id, NAME)
+    getattr(import_module(f"spark_jobs.{name}"), name)(request, settings)
+
+
+def _ingest(settings: Settings, _blocks: int) -> None:
+    pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
+    tables, clock = Tables(settings.lake_uri, NAME), SystemClock()
+    with Heart(StreamPaths(settings.streams, NAME)):
+        for step in pipeline.specs:
+            Registry(tables, clock, Table(tables.events(pipeline.types))).start(step)
+        door.run_through(door.Door(tables, pipeline, settings.home, clock), LIVE, None, None)
+
+
+def _launch(settings: Settings, blocks: int) -> None:
+    paths = StreamPaths(settings.streams, NAME)
+    spec = StreamSpec.of(settings, NAME, None)
+    spec = replace(spec, argv=(sys.executable, __file__, str(blocks), "ingest"), limits=QUICK)
+    control.ensure_supervisor(paths, spec)
+    assert control.wait_until_ended(paths, PATIENCE), control.status(paths)
+    assert control.status(paths).state == "finished", control.status(paths)
+
+
+def _failure(settings: Settings, _blocks: int) -> None:
+    pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
+    note_failure(Tables(settings.lake_uri, NAME), pipeline.specs[0])
+
+
+def _judge(settings: Settings, _blocks: int) -> None:
+    from spark_jobs import audit
+
+    rows = json.loads((settings.home / COMPARISONS).read_text())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "open_session", lambda *_: nullcontext())
+        patch.setattr(audit.Audit, "comparisons", lambda *_: rows)
+        audit.audit(JobRequest(Job.AUDIT, "judge", NAME), settings)
+
+
+OWN = {"ingest": _ingest, "launch": _launch, "judge": _judge, "failure": _failure}
+
+if __name__ == "__main__":
+    blocks, settings = int(sys.argv[1]), Settings()
+    with small(blocks):
+        for number, job in enumerate(sys.argv[2:]):
+            kind, _, name = job.partition(":")
+            if kind == "keep":
+                shutil.copytree(settings.home / "lake", settings.home / name)
+                continue
+            crash.reached("#", job)
+            run(job, settings, f"life-{number}", blocks)

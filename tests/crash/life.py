@@ -1,0 +1,207 @@
+"""One seed's life: its records, what an undisturbed life made of them, and whether another agrees.
+
+The undisturbed life is a process of its own that keeps copies of the lake between its jobs, from
+which the rows of the matrix start.
+"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from penstock.config.settings import Settings
+from penstock.lake.commit import Table
+from penstock.lake.generation import generations
+from penstock.lake.read import read_table
+from penstock.lake.view import answers_in_force, balance, late_at, position, timely_answers
+from penstock.runtime.streams.processes import MARK
+from penstock.spark.layout import Layout
+from tests import reference as ref
+from tests.crash.jobs import COMPARISONS
+from tests.crash.points import Reached, read_trace
+from tests.doubles import assert_same, blocks_of, late_by_pair, rows_by_pair
+from tests.lakes import Lake
+from tests.spark.conftest import Scene, make_scene, python_path
+from tests.streams import disordered, write_files
+
+JOBS = Path(__file__).with_name("jobs.py")
+HISTORY, LIVE = 500, 1_300
+JOURNEY = ("preload", "keep:preloaded", "stream", "keep:answered", "correct", "keep:corrected",
+           "audit", "maintain", "failure")  # fmt: skip
+STARTS = {"preload": "", "ingest": "preloaded", "launch": "preloaded", "stream": "preloaded",
+          "correct": "answered", "audit": "corrected", "maintain": "corrected"}  # fmt: skip
+"""The copy of the lake a job starts from."""
+SEALED = ("generation", "micro_batch")
+DEADLINE = 600.0
+"""Seconds; a busy machine is no failure."""
+MEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""For a JVM that lives a few seconds."""
+
+
+@dataclass
+class Life:
+    """One seed in its folder."""
+
+    seed: int
+    folder: Path
+
+    @cached_property
+    def blocks(self) -> int:
+        """Most blocks a micro-batch takes."""
+        return random.Random(self.seed).choice([2, 3, 4])  # noqa: S311
+
+    @cached_property
+    def scene(self) -> Scene:
+        """History and live files, cut by the seed."""
+        draw = random.Random(self.seed)  # noqa: S311
+        rows = disordered(HISTORY + LIVE, seed=self.seed, apart=15.0, late_share=0.08)
+        for row in rows[7::50]:
+            row["site"] = None
+        for name, part in (("history", rows[:HISTORY]), ("live", rows[HISTORY:])):
+            if not (self.folder / name).exists():
+                write_files(self.folder / name, part, draw.randint(60, 130))
+        history = {"files": str(self.folder / "history"), "format": "parquet"}
+        live = {"files": str(self.folder / "live"), "format": "parquet", "mode": "bounded"}
+        return make_scene(self.folder / "home", history=history, source=live)
+
+    def at(self, job: str, home: Path) -> Scene:
+        """The scene in another place, as it is when a job starts."""
+        scene = replace(self.scene, home=home)
+        home.mkdir(parents=True)
+        kept = STARTS[job]
+        if kept:
+            shutil.copytree(self.scene.home / kept, home / "lake")
+        if job == "audit":
+            (home / COMPARISONS).write_text(json.dumps(self.comparisons))
+        return scene
+
+    def command(self, *jobs: str) -> list[str]:
+        return [sys.executable, str(JOBS), str(self.blocks), *jobs]
+
+    def undisturbed(self) -> None:
+        """Live once, tracing every point; an interrupted life begins again."""
+        lived = self.folder / "lived"
+        if lived.exists():
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._live(self.scene, *JOURNEY)
+        self._live(self.at("launch", self.folder / "launched"), "launch")
+        lived.touch()
+
+    def _live(self, scene: Scene, *jobs: str) -> None:
+        scene.home.mkdir(parents=True, exist_ok=True)
+        trace = str(self.folder / f"{jobs[0]}.trace")
+        done = subprocess.run(
+            self.command(*jobs), cwd=Settings().root, capture_output=True, text=True,
+            env=environment(scene, PENSTOCK_CRASH_TRACE=trace), timeout=DEADLINE, check=False,
+            start_new_session=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-4_000:]
+
+    @cached_property
+    def comparisons(self) -> list[dict[str, Any]]:
+        """What the undisturbed audit compared."""
+        rows = read_table(Table(self.scene.lake("hourly").tables.audits()), ["comparisons"])
+        return [json.loads(text) for text in rows["comparisons"].to_pylist()]
+
+    @cached_property
+    def trace(self) -> list[Reached]:
+        """All points of the undisturbed life; a job's begin with ``# job``."""
+        return [*read_trace(self.folder / "preload.trace"),
+                *read_trace(self.folder / "launch.trace")]  # fmt: skip
+
+    @cached_property
+    def counts(self) -> dict[str, Counter[str]]:
+        """How often each job reached each point."""
+        found: dict[str, Counter[str]] = {}
+        job = ""
+        for each in self.trace:
+            if each.point == "# ingest":  # the supervised driver's, among the supervisor's
+                continue
+            if each.point.startswith("# "):
+                job = each.point[2:]
+            else:
+                found.setdefault(job, Counter())[each.point] += 1
+        found["ingest"] = found["launch"]
+        return found
+
+    @cached_property
+    def log(self) -> list[ref.Block]:
+        lake = self.scene.lake("hourly")
+        return blocks_of(lake.tables, lake.pipeline)
+
+    @cached_property
+    def truth(self) -> dict[str, ref.Answers]:
+        """What the oracle says of the undisturbed log."""
+        found = {}
+        for name, lake in self.scene.lakes.items():
+            start = generations(lake.tables, lake.step)[-1]
+            epoch = next(g for g in generations(lake.tables, lake.step) if g.number == start.epoch)
+            found[name] = ref.run(lake.epoch_oracle(), self.log, epoch.block)
+            assert sum(a.n_records for a in found[name].late.values()) > 20
+            assert found[name].preloaded
+        return found
+
+    def check(self, scene: Scene) -> None:
+        """The end of a life is the undisturbed one's, and the oracle's."""
+        first = scene.lake("hourly")
+        assert blocks_of(first.tables, first.pipeline) == self.log, "another log"
+        for name, lake in scene.lakes.items():
+            check_step(lake, self.truth[name])
+
+
+def check_step(lake: Lake, truth: ref.Answers) -> None:
+    """Law 0, law 1, law 2, and nothing under one transaction twice."""
+    step, tables = lake.step, lake.tables
+    at = position(tables, step)
+    assert at is not None
+    timely = rows_by_pair(step, timely_answers(tables, step), "through_seq")
+    assert_same(truth.timely, timely)
+    late = late_by_pair(step, late_at(tables, step, at, Layout(step).fields))
+    assert_same(truth.late, late)
+    in_force = rows_by_pair(step, answers_in_force(tables, step), "through_seq")
+    assert_same(truth.corrected, in_force, position=False)
+    found = balance(tables, step)
+    assert found is not None
+    assert found.pairs == truth.pairs
+    assert found.open == truth.open_pairs == 0
+    names = ["window_start", *step.key_names]
+    once(tables.control(step), SEALED)
+    once(tables.late(step, []), (*names, *SEALED))
+    once(tables.answers(step), (*names, *SEALED, "reason"))
+    once(tables.corrections(), ("step", "epoch", "plan", "state"))
+
+
+def once(spec: Any, names: tuple[str, ...]) -> None:
+    rows = read_table(Table(spec), list(names)).to_pylist()
+    doubled = [r for r, n in Counter(tuple(row.values()) for row in rows).items() if n > 1]
+    assert not doubled, (spec.uri, doubled[:3])
+
+
+def settings_of(scene: Scene) -> Settings:
+    return Settings(home=scene.home, pipelines=scene.home / "pipelines")
+
+
+def environment(scene: Scene, **more: str) -> dict[str, str]:
+    """Of a process that works in a scene."""
+    return os.environ | {
+        "PENSTOCK_HOME": str(scene.home),
+        "PENSTOCK_PIPELINES": str(scene.write_yaml()),
+        "PENSTOCK_DRIVER_MEMORY": "512m",
+        "JDK_JAVA_OPTIONS": " ".join(MEAN),
+        "PYTHONPATH": python_path(),
+        MARK: mark_of(scene),
+        **more,
+    }
+
+
+def mark_of(scene: Scene) -> str:
+    """What the harness' own processes carry, other than those of a supervised stream."""
+    return f"crash {scene.home}"

@@ -1,0 +1,94 @@
+"""The list of points is the code's, and the most telling of them, killed at in every run."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.core import crash
+from penstock.lake.generation import FAILED, FAILURES, _failures, note_failure
+from penstock.lake.tables import local
+from tests.crash.life import Life
+from tests.crash.matrix import POINTS, Row
+from tests.crash.points import LIBRARY, marks, sites, uncovered, unreached
+from tests.lakes import make_lake
+from tests.steps import CASES
+
+pytestmark = pytest.mark.spark
+TELLING = [
+    "after ingest plans",
+    "after ingest events",
+    "after registry registry",
+    "before cleanup",
+    "before report",
+    "supervisor driving",
+    "inside state",
+    "after speed answers",
+    "before done corrections",
+]
+
+
+def test_every_write_of_the_loop_is_guarded_by_points_that_a_life_reaches(
+    lives: Callable[[int], Life],
+) -> None:
+    assert uncovered(sites(), lives(0).trace) == []
+    assert unreached(marks(), lives(0).trace) == []
+
+
+def test_every_point_has_a_row_of_the_matrix_and_the_other_way_round(
+    lives: Callable[[int], Life],
+) -> None:
+    reached = {each.point for each in lives(0).trace if not each.point.startswith("# ")}
+    assert reached == POINTS.keys()
+
+
+INJECTED = {
+    "lake/audits.py": "\n\ndef again(table, rows):\n    table.append(rows, 'again', 1)\n",
+    "spark/audit.py": "\n\ndef forge(delta, rows):\n    write_deltalake(delta, rows)\n",
+    "lake/show.py": "\n\ndef tidy(delta):\n    delta.vacuum(retention_hours=0)\n",
+    "lake/query.py": "\n\ndef note(path):\n    reached('before note')\n    path.write_text('x')\n",
+    "quality/lock.py": "\n\ndef swap(old, new):\n    old.replace(new)\n",
+}
+
+
+def test_a_new_write_without_a_point_is_caught(
+    lives: Callable[[int], Life], tmp_path: Path
+) -> None:
+    copy = tmp_path / "penstock"
+    shutil.copytree(LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for place, text in INJECTED.items():
+        with (copy / place).open("a") as file:
+            file.write(text)
+    found = uncovered(sites(copy), lives(0).trace)
+    assert sorted({where.split(":")[0] for where in found}) == sorted(INJECTED)
+    assert [where.split(":")[0] for where in unreached(marks(copy), lives(0).trace)] == [
+        "lake/query.py"
+    ]
+
+
+def test_a_point_is_an_empty_function_unless_a_test_arms_it() -> None:
+    assert crash.TRACE is None
+    assert not crash.reached.__code__.co_names
+
+
+def test_a_count_of_failures_that_was_emptied_counts_as_none(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, CASES["sites"])
+    lake.query()
+    folder = local(lake.tables.checkpoint(lake.step, 0))
+    for _ in range(FAILURES):
+        note_failure(lake.tables, lake.step)
+    assert _failures(str(folder)) == FAILURES
+    (folder / FAILED).write_text("")
+    assert _failures(str(folder)) == 0
+    note_failure(lake.tables, lake.step)
+    assert _failures(str(folder)) == 1
+    assert lake.query().generation.number == 0
+
+
+@pytest.mark.parametrize("point", TELLING)
+def test_killed_at_a_telling_point_a_life_ends_as_the_undisturbed_one(
+    spark: SparkSession, lives: Callable[[int], Life], tmp_path: Path, point: str
+) -> None:
+    Row(lives(0), point, tmp_path / "row", spark).live()
