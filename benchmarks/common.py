@@ -15,6 +15,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
 from penstock.lake.commit import Table
 from penstock.lake.generation import Registry
+from penstock.lake.ingest import source as waiting
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log import LIVE
 from penstock.lake.tables import Tables
@@ -44,8 +45,17 @@ def start_of_log(tables: Tables, pipeline: Pipeline) -> None:
         registry.begin_epoch(step)
 
 
-def ingest(tables: Tables, pipeline: Pipeline, home: Path) -> int:
-    """Take in all that waits; returns the records."""
+def ingest(tables: Tables, pipeline: Pipeline, home: Path, *, each: bool = False) -> int:
+    """Take in all that waits; returns the records.
+
+    Args:
+        tables: of the pipeline.
+        pipeline: its file.
+        home: the scratch folder.
+        each: every source file becomes one commit, however small.
+    """
+    if each:
+        waiting.FILES_PER_PLAN = 1
     return run_through(Door(tables, pipeline, home, SystemClock()), LIVE, None, None)
 
 

@@ -35,7 +35,7 @@ def measured(spark: SparkSession, home: Path, records: int) -> tuple[float, floa
     pipeline, tables = common.pipeline_in(home, step.MARS.yaml)
     common.start_of_log(tables, pipeline)
     began = time.monotonic()
-    common.ingest(tables, pipeline, home)
+    common.ingest(tables, pipeline, home, each=True)
     ingest = time.monotonic() - began
     held = step.Held(
         home / "log", home / "work", Tables(str(home / "log"), pipeline.name), pipeline

@@ -281,7 +281,7 @@ def main() -> None:
         pipeline, tables = common.pipeline_in(home, workload.yaml)
         common.start_of_log(tables, pipeline)
         began = time.monotonic()
-        records = common.ingest(tables, pipeline, home)
+        records = common.ingest(tables, pipeline, home, each=True)
         taken = time.monotonic() - began
         engines = ("ours", "plain deltalake", "plain spark")
         rows = [Row(e, n, [], []) for n in args.files for e in engines]

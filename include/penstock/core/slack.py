@@ -103,7 +103,7 @@ class WatermarkState:
         k = max(self.k, block.lateness)
         slack = spec.span if spec.policy is SlackPolicy.FIXED else k
         mark = max(self.watermark, t_max - slack) if t_max > BEGINNING else self.watermark
-        return replace(self, watermark=mark, t_max=t_max, k=k, slack=slack)
+        return type(self)(mark, t_max, k, slack)
 
 
 @dataclass(frozen=True, slots=True)

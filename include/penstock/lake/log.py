@@ -91,8 +91,9 @@ def watermarks(
 ) -> Iterator[tuple[BlockSummary, WatermarkState, WatermarkState]]:
     """Each block with the state in force while it is judged and the state after it (law 0)."""
     state = start
+    settled = max((change.block for change in changes), default=0)
     for block in blocks:
-        spec = spec_at(changes, block.number)
+        spec = changes[-1].spec if block.number >= settled else spec_at(changes, block.number)
         after = state.after(bounded.applied(block, spec), spec)
         yield block, state, after
         state = after

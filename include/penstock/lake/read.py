@@ -4,7 +4,7 @@
 pyarrow 26), so files are listed by deltalake and read by pyarrow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +15,8 @@ from deltalake import DeltaTable
 
 from penstock.core.window import MILLISECOND
 from penstock.lake.commit import Table
+
+PIECE = 262_144
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,6 @@ def read_files(
     schema: pa.Schema,
     columns: Sequence[str],
     where: pc.Expression | None = None,
-    *,
-    encoded: Sequence[str] = (),
 ) -> pa.Table:
     """Columns of some data files of a table.
 
@@ -101,24 +101,55 @@ def read_files(
         schema: of the table; a file that lacks a column gives nulls.
         columns: the wanted ones, in the wanted order.
         where: keep only rows for which it is true.
-        encoded: columns of text to leave as the numbers and the dictionary that the files hold.
     """
-    numbers = pa.dictionary(pa.int32(), pa.string())
-    schema = pa.schema([f.with_type(numbers) if f.name in encoded else f for f in schema])
     if not paths:
         return schema.empty_table().select(list(columns))
+    dataset = _dataset(uri, paths, schema)
+    return dataset.to_table(columns=list(columns), filter=where, use_threads=True)
+
+
+def read_pieces(
+    uri: str,
+    paths: Sequence[str],
+    schema: pa.Schema,
+    columns: Sequence[str],
+    where: pc.Expression | None = None,
+) -> Iterator[pa.Table]:
+    """As ``read_files``, in pieces of about ``PIECE`` rows, text as numbers and a dictionary.
+
+    A piece fits the processor's cache, and what it took serves the next one.
+    """
+    if not paths:
+        return
+    numbers = pa.dictionary(pa.int32(), pa.string())
+    text = {name for name in columns if schema.field(name).type == pa.string()}
+    schema = pa.schema([f.with_type(numbers) if f.name in text else f for f in schema])
+    waiting: list[pa.RecordBatch] = []
+    data = _dataset(uri, paths, schema, text)
+    for batch in data.to_batches(
+        columns=list(columns), filter=where, batch_readahead=2, fragment_readahead=1
+    ):
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= PIECE:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _dataset(
+    uri: str, paths: Sequence[str], schema: pa.Schema, encoded: Collection[str] = ()
+) -> ds.Dataset:
     filesystem, root = pa.fs.FileSystem.from_uri(_as_uri(uri))
     hive = ds.partitioning(pa.schema([f for f in schema if f.name == "origin"]), flavor="hive")
-    files = [f"{root}/{path}" for path in paths]
-    dataset = ds.dataset(
-        files,
+    return ds.dataset(
+        [f"{root}/{path}" for path in paths],
         schema=schema,
         format=ds.ParquetFileFormat(dictionary_columns=set(encoded)),
         filesystem=filesystem,
         partitioning=hive,
         partition_base_dir=root,
     )
-    return dataset.to_table(columns=list(columns), filter=where, use_threads=True)
 
 
 def read_table(

@@ -11,6 +11,13 @@ from penstock.config.settings import Settings, pin_python
 from penstock.core.errors import ConfigError
 
 DELTA_JARS = ("delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
+KEEP_MEMORY = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "MALLOC_TOP_PAD_": "16777216",
+}
+"""For Spark's Python workers: memory of one micro-batch serves the next."""
 PREFIX = "org.apache.spark.sql.execution.streaming"
 
 
@@ -57,6 +64,7 @@ def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> d
         ),
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.pollingDelay": "50ms",
+        **{f"spark.executorEnv.{name}": value for name, value in KEEP_MEMORY.items()},
         "spark.locality.wait": "0s",
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",

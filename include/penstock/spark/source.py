@@ -28,9 +28,10 @@ from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.generation import FORM, Generation
 from penstock.lake.log import BoundedLateness, summaries, watermarks
-from penstock.lake.read import Tail, data_files, read_files
+from penstock.lake.read import Tail, data_files, read_pieces
 from penstock.lake.tables import INSTANT, Tables, TableSpec
 from penstock.spark.kernel import hash_rows
+from penstock.spark.layout import Layout
 from penstock.spark.mapper import Marks, closed_of, columns_of, map_records, windows_a_pane
 from penstock.spark.wire import PACKET, PARTIAL, PUNCTUATION, SEED, Wire, message, packets
 
@@ -226,11 +227,12 @@ class LogReader(DataSourceStreamReader):
         reach = spec.generation.state.watermark - step.window.size
         if part.seed and reach > BEGINNING + step.window.size:
             where &= pc.field("event_time") >= pa.scalar(reach, pa.int64()).cast(INSTANT)
-        wanted = columns_of(step)
-        schema = spec.events.schema
-        text = [name for name in wanted if schema.field(name).type == pa.string()]
-        events = read_files(spec.events.uri, part.paths, schema, wanted, where, encoded=text)
-        partials = map_records(step, events, part.marks)
+        layout, schema = Layout(step), spec.events.schema
+        pieces = read_pieces(spec.events.uri, part.paths, schema, columns_of(step), where)
+        mapped = [map_records(step, piece, part.marks) for piece in pieces]
+        partials = pa.concat_tables([layout.schema("pane", "closed").empty_table(), *mapped])
+        if len(mapped) > 1:
+            partials = layout.merge(partials, "pane", "closed")
         if part.seed:  # what had closed by then is answered already
             panes = np.asarray(partials["pane"])
             closed = closed_of(step.window, panes, spec.generation.state.watermark)

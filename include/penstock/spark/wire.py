@@ -24,6 +24,7 @@ ANSWER, LATE, STATUS = 3, 4, 5
 PACKET = pa.schema(
     [pa.field("shard", pa.int64()), pa.field("kind", pa.int64()), pa.field("content", pa.binary())]
 )
+COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 ROWS = 262_144
 """Most rows a packet; Spark keeps a packet in one piece."""
 
@@ -110,7 +111,7 @@ def _contents(received: pa.Table, kind: int) -> Iterator[pa.Buffer]:
 def packed(table: pa.Table) -> bytes:
     """A table in Arrow's stream format."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=COMPRESSED) as writer:
         writer.write_table(table.combine_chunks())
     return bytes(sink.getvalue())
 
