@@ -116,6 +116,19 @@ def test_a_batch_sealed_but_not_checkpointed_is_replayed_only_as_it_was_planned(
     lake.check()
 
 
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_checkpoint_that_lost_several_commits_is_not_gone_on_with(lake: Lake, lost: int) -> None:
+    for _ in range(3):
+        lake.query(blocks=2).work()
+    folder = Path(lake.tables.checkpoint(lake.step, 0))
+    for number in range(3 - lost, 3):
+        (folder / "commits" / str(number)).unlink()
+    query = lake.query(blocks=5)
+    assert query.generation.number == (0 if lost == 1 else 1), "Spark repeats one, never two"
+    query.run()
+    lake.check()
+
+
 def test_a_batch_that_was_begun_is_not_cut_anew_when_its_plan_and_the_commits_are_lost(
     lake: Lake,
 ) -> None:
