@@ -23,7 +23,7 @@ from penstock.lake.tables import INSTANT, Tables
 from penstock.lake.view import BACKFILL, LATE, Position, late_at, position
 
 PLANNED, DONE = "planned", "done"
-MOST_SPANS = 32
+MOST_SPANS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +225,9 @@ def within(rows: pa.Table, since: int | None, until: int | None) -> pa.Table:
 def spans_of(starts: npt.NDArray[np.int64], size: int) -> list[tuple[int, int]]:
     """The event times of some windows as few spans [since, until), us; ascending.
 
-    Where there are more than ``MOST_SPANS``, those with the smallest gaps become one: reading a
-    gap is cheaper than asking every row about a thousand spans.
+    Where there are more than ``MOST_SPANS``, those with the smallest gaps become one, and where
+    they hold most of what lies between them, all do: reading a gap is cheaper than asking every
+    row about many spans (32 of them: 19.6 s where the whole log takes 7.0).
     """
     starts = np.unique(starts)
     if not len(starts):
@@ -237,6 +238,8 @@ def spans_of(starts: npt.NDArray[np.int64], size: int) -> list[tuple[int, int]]:
         wide = np.sort(wide[np.argsort(gaps[wide], kind="stable")[1 - MOST_SPANS :]])
     since = starts[np.concatenate(([0], wide + 1))]
     until = starts[np.concatenate((wide, [len(starts) - 1]))] + size
+    if 2 * int((until - since).sum()) > int(until[-1] - since[0]):
+        since, until = since[:1], until[-1:]
     return [(int(a), int(b)) for a, b in zip(since, until, strict=True)]
 
 
