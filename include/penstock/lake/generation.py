@@ -223,7 +223,7 @@ class Registry:
         if _failures(self.tables.checkpoint(step, newest.number)) >= FAILURES:
             return False
         if max(logged, default=0) > (-1 if committed is None else committed) + 1:
-            return False  # Spark would fail: its commits are more than one behind its offsets
+            return False  # Spark repeats one micro-batch, never two
         if committed is None and not own:
             fresh = not _remembers(self.tables.checkpoint(step, newest.number))
             return 0 in logged or (fresh and not begun)
