@@ -13,7 +13,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import common
+import measuring
 import pandas as pd
 import step
 from pyspark.sql import SparkSession
@@ -54,14 +54,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=5_000_000)
     args = parser.parse_args()
-    state = common.machine()
-    with tempfile.TemporaryDirectory() as scratch, common.session("audit") as spark:
+    state = measuring.machine()
+    with tempfile.TemporaryDirectory() as scratch, measuring.session("audit") as spark:
         home = Path(scratch)
         step.generate(home / "source", args.records, 100)
-        pipeline, tables = common.pipeline_in(home, step.MARS.yaml)
-        common.start_of_log(tables, pipeline)
+        pipeline, tables = measuring.pipeline_in(home, step.MARS.yaml)
+        measuring.start_of_log(tables, pipeline)
         began = time.monotonic()
-        common.ingest(tables, pipeline, home)
+        measuring.ingest(tables, pipeline, home)
         ingested = time.monotonic()
         spec = pipeline.specs[0]
         query = start_query(spark, tables, pipeline, spec, SystemClock(), lambda _: None)
@@ -80,9 +80,9 @@ def main() -> None:
         ("audit, whole", f"{compared + judged:.2f}", f"{(compared + judged) / cost:.0%}"),
     ]
     print(f"\n{args.records:,} records; {state}; after: {os.getloadavg()[0]:.1f}\n")
-    print(common.markdown(("what", "s", "of ingest and step"), rows))
+    print(measuring.markdown(("what", "s", "of ingest and step"), rows))
     bars = {"ingest": ingested - began, "step": answered - ingested, "audit": compared + judged}
-    common.bars("audit", f"Audit of {args.records:,} records", "s", {"": bars})
+    measuring.bars("audit", f"Audit of {args.records:,} records", "s", {"": bars})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-import common
+import measuring
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -86,9 +86,9 @@ def corrected(
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(home / "log", work)
     tables = Tables(str(work), pipeline.name)
-    read, began = common.bytes_read(spark), time.monotonic()
+    read, began = measuring.bytes_read(spark), time.monotonic()
     done = correct_pipeline(spark, tables, pipeline, SystemClock(), "benchmark", recheck=recheck)
-    return time.monotonic() - began, common.bytes_read(spark) - read, done.answers
+    return time.monotonic() - began, measuring.bytes_read(spark) - read, done.answers
 
 
 def main() -> None:
@@ -98,15 +98,15 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.01)
     parser.add_argument("--reps", type=int, default=3)
     args = parser.parse_args()
-    state, rows, groups = common.machine(), [], {}
-    with common.session("correction") as spark:
+    state, rows, groups = measuring.machine(), [], {}
+    with measuring.session("correction") as spark:
         for shape in ("bursts", "scattered"):
             with tempfile.TemporaryDirectory() as scratch:
                 home = Path(scratch)
                 generate(home / "source", args.events, args.share, shape)
-                pipeline, tables = common.pipeline_in(home, PIPELINE)
-                common.start_of_log(tables, pipeline)
-                common.ingest(tables, pipeline, home)
+                pipeline, tables = measuring.pipeline_in(home, PIPELINE)
+                measuring.start_of_log(tables, pipeline)
+                measuring.ingest(tables, pipeline, home)
                 query = start_query(
                     spark, tables, pipeline, pipeline.specs[0], SystemClock(), lambda _: None
                 )
@@ -136,8 +136,8 @@ def main() -> None:
         "fewer bytes",
     )
     print(f"\n{args.events:,} events; {state}; after: {os.getloadavg()[0]:.1f}\n")
-    print(common.markdown(headers, rows))
-    common.bars("correction", "Full recomputation / correction", "x", groups)
+    print(measuring.markdown(headers, rows))
+    measuring.bars("correction", "Full recomputation / correction", "x", groups)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import common
+import measuring
 import psutil
 
 from penstock.config.settings import Settings
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--port", type=int, default=18_080)
     args = parser.parse_args()
-    state, rows = common.machine(), []
+    state, rows = measuring.machine(), []
     folder = Path(tempfile.mkdtemp(prefix="penstock-benchmark-"))
     (folder / "pipelines").mkdir()
     (folder / "home" / "source").mkdir(parents=True)
@@ -105,7 +105,7 @@ def main() -> None:
         call(settings, "down")
     print(f"\n{state}\n\nhealthy {healthy:.1f} s after make up\n")
     table = [(what, n, f"{memory:.2f}", f"{cores:.1%}") for what, n, memory, cores in rows]
-    print(common.markdown(("state", "processes", "GB", "of a core"), table))
+    print(measuring.markdown(("state", "processes", "GB", "of a core"), table))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import common
+import measuring
 import step
 from pyspark.sql import SparkSession
 
@@ -32,10 +32,10 @@ def measured(spark: SparkSession, home: Path, records: int) -> tuple[float, floa
     """Seconds of ingest and of the step, bytes of state, most pairs open."""
     files = max(2, min(records // EACH, MOST))  # before Delta writes a checkpoint of its log
     step.generate(home / "source", records, 100, records / RATE, files)
-    pipeline, tables = common.pipeline_in(home, step.MARS.yaml)
-    common.start_of_log(tables, pipeline)
+    pipeline, tables = measuring.pipeline_in(home, step.MARS.yaml)
+    measuring.start_of_log(tables, pipeline)
     began = time.monotonic()
-    common.ingest(tables, pipeline, home, each=True)
+    measuring.ingest(tables, pipeline, home, each=True)
     ingest = time.monotonic() - began
     held = step.Held(
         home / "log", home / "work", Tables(str(home / "log"), pipeline.name), pipeline
@@ -67,8 +67,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", type=int, nargs="*", default=[100_000, 1_000_000, 10_000_000])
     args = parser.parse_args()
-    state, rows, costs = common.machine(), [], {}
-    with common.session("growth") as spark:
+    state, rows, costs = measuring.machine(), [], {}
+    with measuring.session("growth") as spark:
         for number, records in enumerate([args.sizes[0], *args.sizes]):  # the first warms up
             with tempfile.TemporaryDirectory() as scratch:
                 ingest, seconds, size, most = measured(spark, Path(scratch), records)
@@ -93,8 +93,8 @@ def main() -> None:
         "pairs open, most",
     )
     print(f"\n{state}; after: {os.getloadavg()[0]:.1f}\n")
-    print(common.markdown(headers, rows))
-    common.bars("growth", "Cost of a record, ingest and step", "us", costs)
+    print(measuring.markdown(headers, rows))
+    measuring.bars("growth", "Cost of a record, ingest and step", "us", costs)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import common
+import measuring
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import step
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--reps", type=int, default=3)
     args = parser.parse_args()
-    state, rows, groups = common.machine(), [], {}
+    state, rows, groups = measuring.machine(), [], {}
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch, "made")
         step.generate(made, args.records, 100, args.records / 3_333, args.records // EACH)
@@ -55,9 +55,9 @@ def main() -> None:
                 home = Path(scratch, f"{kind}{rep}")
                 home.mkdir()
                 write_as(kind, made, home / "source")
-                pipeline, tables = common.pipeline_in(home, reading(kind))
+                pipeline, tables = measuring.pipeline_in(home, reading(kind))
                 began = time.monotonic()
-                assert common.ingest(tables, pipeline, home) == args.records
+                assert measuring.ingest(tables, pipeline, home) == args.records
                 found.append(time.monotonic() - began)
             middle = statistics.median(found[1:])
             rows.append(
@@ -69,8 +69,8 @@ def main() -> None:
             )
             groups[kind] = {"ingest": args.records / middle / 1e3}
     print(f"\n{args.records:,} records; {state}\n")
-    print(common.markdown(("format", "records/s", "seconds"), rows))
-    common.bars("ingest", "Ingest: source files to sealed blocks", "k records/s", groups)
+    print(measuring.markdown(("format", "records/s", "seconds"), rows))
+    measuring.bars("ingest", "Ingest: source files to sealed blocks", "k records/s", groups)
 
 
 if __name__ == "__main__":

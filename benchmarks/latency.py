@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import common
+import measuring
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,7 +118,7 @@ def waits(tables: Tables, pipeline: Pipeline) -> tuple[list[float], list[float]]
 
 def measured(spark: object, home: Path, rate: int, seconds: float) -> list[tuple[str, list[float]]]:
     """One run at one rate."""
-    pipeline, tables = common.pipeline_in(home, PIPELINE)
+    pipeline, tables = measuring.pipeline_in(home, PIPELINE)
     source = home / "source"
     source.mkdir()
     alone = Alone()
@@ -143,9 +143,9 @@ def main() -> None:
     parser.add_argument("--rates", type=int, nargs="*", default=[5_000, 20_000])
     parser.add_argument("--seconds", type=float, default=60)
     args = parser.parse_args()
-    state = common.machine()
+    state = measuring.machine()
     rows, groups = [], {}
-    with tempfile.TemporaryDirectory() as scratch, common.session("latency") as spark:
+    with tempfile.TemporaryDirectory() as scratch, measuring.session("latency") as spark:
         for rate in args.rates:
             for what, found in measured(spark, Path(scratch, str(rate)), rate, args.seconds):
                 cuts = statistics.quantiles(found, n=100)
@@ -157,8 +157,8 @@ def main() -> None:
                 groups[f"{what}, {rate:,} records/s"] = {"mean": mean, "p99": cuts[98]}
     headers = ("records/s", "from", "windows", "mean s", "median", "p95", "p99", "max")
     print(f"\n{state}\n")
-    print(common.markdown(headers, rows))
-    common.bars("latency", "From a closed window to its answer", "s", groups)
+    print(measuring.markdown(headers, rows))
+    measuring.bars("latency", "From a closed window to its answer", "s", groups)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import common
 import duckdb
+import measuring
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -271,21 +271,21 @@ def main() -> None:
     parser.add_argument("--files", type=int, nargs="*", default=[1, 4, FILES])
     args = parser.parse_args()
     workload = AIRCRAFT if args.workload == "aircraft" else MARS
-    state = common.machine()
+    state = measuring.machine()
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         if workload is MARS:
             generate(home / "source", args.records, 100 if args.workload == "mars_100" else 10_000)
         else:
             sightings(home / "source", args.source)
-        pipeline, tables = common.pipeline_in(home, workload.yaml)
-        common.start_of_log(tables, pipeline)
+        pipeline, tables = measuring.pipeline_in(home, workload.yaml)
+        measuring.start_of_log(tables, pipeline)
         began = time.monotonic()
-        records = common.ingest(tables, pipeline, home, each=True)
+        records = measuring.ingest(tables, pipeline, home, each=True)
         taken = time.monotonic() - began
         engines = ("ours", "plain deltalake", "plain spark")
         rows = [Row(e, n, [], []) for n in args.files for e in engines]
-        with common.session("benchmark") as spark:
+        with measuring.session("benchmark") as spark:
             for rep in range(args.reps + 1):  # the first warms up
                 for row in rows:
                     answers = measure(spark, home, pipeline, workload, row, records)
@@ -326,7 +326,7 @@ def report(name: str, rows: list[Row], records: int, taken: float, state: str) -
         "wrong windows",
     )
     print(f"\n{name}: {records:,} records; {state}; after: {os.getloadavg()[0]:.1f}\n")
-    print(common.markdown(headers, table))
+    print(measuring.markdown(headers, table))
     print(f"\ningest, Parquet to sealed blocks: {records / taken:,.0f} records/s")
     groups = {
         f"{n * records // FILES:,} a micro-batch": {
@@ -334,7 +334,7 @@ def report(name: str, rows: list[Row], records: int, taken: float, state: str) -
         }
         for n in dict.fromkeys(r.files for r in rows)
     }
-    common.bars(f"step-{name}", f"A step's throughput, {name}", "M records/s", groups)
+    measuring.bars(f"step-{name}", f"A step's throughput, {name}", "M records/s", groups)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from penstock.lake.generation import Registry, generations
 from penstock.lake.log import lateness_of, slack_changes
 from penstock.lake.read import read_table
 from penstock.lake.tables import ARROW, INSTANT, Tables, local
-from penstock.spark.correct import Corrector, _mapping, _reducing
+from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
 from penstock.spark.kernel import hash_rows
 from penstock.spark.mapper import Marks, map_records
 from penstock.spark.query import past_marks
@@ -467,12 +467,15 @@ class LocalCorrector(Corrector):
     def _recompute(
         self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
     ) -> pa.Table:
-        starts = None
-        if wanted is not None:
-            starts = np.unique(np.asarray(pc.cast(wanted["window_start"], pa.int64())))
+        starts = None if wanted is None else np.unique(starts_of(wanted))
         events = self._events(plan)
+        times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+        inside = np.zeros(len(times), bool)
+        for since, until in self._spans(plan, low, high, starts):
+            inside |= (times >= since) & (times < until)
+        events = events.filter(pa.array(inside))
         mapped = list(_mapping(self.step, self.events.schema, 2)(iter(events.to_batches())))
-        found = [self.wire.layout.schema("window_start").empty_table()]
+        found = [self.wire.windows.empty_table()]
         if mapped:
             panes = pa.Table.from_batches(mapped)
             reduced = _reducing(self.step, low, high, plan.watermark, starts)
@@ -506,6 +509,17 @@ class Death:
         if self.draw.random() < self.share:
             self.kills += 1
             raise Killed
+
+
+def dies_at(moment: int) -> Callable[[], None]:
+    """Kills at its so manieth call, counted from one; 0 spares."""
+    calls = count(1)
+
+    def death() -> None:
+        if next(calls) == moment:
+            raise Killed
+
+    return death
 
 
 @contextmanager

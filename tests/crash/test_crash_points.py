@@ -79,11 +79,11 @@ def test_a_count_of_failures_that_was_emptied_counts_as_none(tmp_path: Path) -> 
     folder = local(lake.tables.checkpoint(lake.step, 0))
     for _ in range(FAILURES):
         note_failure(lake.tables, lake.step)
-    assert _failures(str(folder)) == FAILURES
+    assert _failures(str(folder), None) == FAILURES
     (folder / FAILED).write_text("")
-    assert _failures(str(folder)) == 0
+    assert _failures(str(folder), None) == 0
     note_failure(lake.tables, lake.step)
-    assert _failures(str(folder)) == 1
+    assert _failures(str(folder), None) == 1
     assert lake.query().generation.number == 0
 
 

@@ -16,7 +16,8 @@ from penstock.lake import maintain as maintain_module
 from penstock.lake.commit import Table
 from penstock.lake.generation import generations
 from penstock.lake.ingest import door as door_module
-from penstock.lake.ingest.door import HISTORY, LIVE, Door, run_through
+from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.log import HISTORY, LIVE
 from penstock.lake.maintain import maintain_pipeline
 from penstock.spark import correct as correct_module
 from penstock.spark.sink import FencedError
@@ -41,6 +42,17 @@ def answered(home: Path) -> Lake:
     lake.ingest()
     lake.query(blocks=3).run()
     return lake
+
+
+def in_pieces(home: Path) -> tuple[Lake, Door, LocalQuery]:
+    """Taken in and answered in four small pieces, so that there is something to compact."""
+    lake = fed(home)
+    door, query = lake.door(), lake.query(blocks=1)
+    for _ in range(4):
+        arrive(lake)
+        door.work()
+        query.run()
+    return lake, door, query
 
 
 def assert_one_truth(lake: Lake, received: int = len(ROWS)) -> None:
@@ -153,12 +165,7 @@ def test_compaction_in_the_middle_of_a_correction(tmp_path: Path, table: str, af
     "table", ["plans", "quarantine", "events", "blocks", "late", "answers", "control"]
 )
 def test_compaction_while_the_stream_appends(tmp_path: Path, table: str, after: bool) -> None:
-    lake = fed(tmp_path)
-    door, query = lake.door(), lake.query(blocks=1)
-    for _ in range(4):
-        arrive(lake)
-        door.work()
-        query.run()
+    lake, door, query = in_pieces(tmp_path)
     arrive(lake, 2)
     write_jsonl(tmp_path / "live" / "9.jsonl", ["no record"])
     with meanwhile(table, lambda: maintain(lake), after=after):
@@ -171,12 +178,7 @@ def test_compaction_while_the_stream_appends(tmp_path: Path, table: str, after: 
 def test_an_append_in_the_middle_of_a_compaction(
     tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = fed(tmp_path)
-    door, query = lake.door(), lake.query(blocks=1)
-    for _ in range(4):
-        arrive(lake)
-        door.work()
-        query.run()
+    lake, door, query = in_pieces(tmp_path)
     refresh, seen = Table.refresh, list[str]()
 
     def wrapped(self: Table) -> Any:

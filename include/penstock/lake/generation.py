@@ -220,7 +220,7 @@ class Registry:
             for spec in (self.tables.late(step, []), self.tables.answers(step))
         )
         logged, committed = spark_progress(self.tables.checkpoint(step, newest.number))
-        if _failures(self.tables.checkpoint(step, newest.number)) >= FAILURES:
+        if _failures(self.tables.checkpoint(step, newest.number), committed) >= FAILURES:
             return False
         if max(logged, default=0) > (-1 if committed is None else committed) + 1:
             return False  # Spark repeats one micro-batch, never two
@@ -273,7 +273,7 @@ def note_failure(tables: Tables, step: StepSpec) -> None:
     folder = local(tables.checkpoint(step, found[1].number))
     _, committed = spark_progress(str(folder))
     path = folder / FAILED
-    count = _failures(str(folder)) + 1
+    count = _failures(str(folder), committed) + 1
     folder.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     reached("before failure")
@@ -296,12 +296,13 @@ def drop_former_checkpoints(tables: Tables, step: StepSpec) -> int:
     return removed
 
 
-def _failures(checkpoint: str) -> int:
+def _failures(checkpoint: str, committed: int | None) -> int:
+    """How often in a row the query failed at the micro-batch after the committed one."""
     path = local(checkpoint) / FAILED
     if not path.exists():
         return 0
     at, _, count = path.read_text().partition(" ")  # of an emptied file: nothing
-    return int(count) if count.isdigit() and at == str(spark_progress(checkpoint)[1]) else 0
+    return int(count) if count.isdigit() and at == str(committed) else 0
 
 
 def _offset(lines: list[str]) -> dict[str, Any] | None:

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.commit import Table
+from penstock.lake.log import HISTORY
 from penstock.lake.read import data_files, read_files, read_table
 from penstock.lake.tables import Tables, TableSpec
 
 Longs = npt.NDArray[np.int64]
 NUMBERS_AT_ONCE = 1 << 21
 SHOWN = 20
-HISTORY = "history"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from penstock.runtime.instance import Instance, InstanceState, ProcessState
 from penstock.runtime.leftovers import left_over
 from penstock.runtime.processes import is_alive
 
-_TROUBLED = ("waiting", "dead", "gave_up")  # in others the last error is history
 _COLOURS = {"running": "green", "waiting": "yellow", "dead": "red", "gave_up": "red"}
 
 
@@ -122,7 +121,7 @@ def _show_streams(folder: Path, console: Console) -> None:
     for name in names:
         known = control.status(StreamPaths(folder, name))
         figures = known.driver if known.alive else {}
-        error = known.error if known.state in _TROUBLED else figures.get("error")
+        error = known.error if known.troubled else figures.get("error")
         table.add_row(
             name,
             _coloured(known.state),

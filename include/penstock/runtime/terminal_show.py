@@ -95,8 +95,7 @@ def _stream(settings: Settings, pipeline: Pipeline) -> Text:
     said = known.state.replace("_", " ")
     if known.state == "dead":
         said = f"dead: its supervisor was killed; the DAG stream__{pipeline.name} starts it again"
-    troubled = known.state in {"waiting", "dead", "gave_up"}  # in others the error is history
-    return Text(f"{said}: {known.error}" if troubled and known.error else said, style=colour)
+    return Text(f"{said}: {known.error}" if known.troubled and known.error else said, style=colour)
 
 
 def _audit(latest: Mapping[str, Any], folder: object) -> Text:

@@ -90,7 +90,7 @@ class Corrector:
             return None
         within = None
         if wanted is not None:
-            spans = spans_of(_starts(wanted), 1)
+            spans = spans_of(starts_of(wanted), 1)
             within = Spans("window_start", tuple((a, b - 1) for a, b in spans))
         rows = answers_at(self.tables, self.step, at, within)
         mine = (pc.field("micro_batch") == plan.number) & (pc.field("reason") == LATE)
@@ -100,7 +100,7 @@ class Corrector:
         """Ranges of window starts, a function of the plan alone."""
         size = self.step.window.size
         if wanted is not None:
-            starts = np.sort(_starts(wanted))
+            starts = np.sort(starts_of(wanted))
             each = PAIRS_A_CHUNK // 4
             cuts = np.unique(np.append(starts[::each], starts[-1] + 1)) if len(starts) else []
             return [(int(a), int(b)) for a, b in pairwise(cuts)]
@@ -127,14 +127,12 @@ class Corrector:
         self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
     ) -> pa.Table:
         """Partials of the windows that start in [low, high), by window and key."""
-        step, wire, size = self.step, self.wire, self.step.window.size
-        starts = None if wanted is None else np.unique(_starts(wanted))
-        spans = [(low, high + size)] if starts is None else spans_of(starts, size)
+        step, wire = self.step, self.wire
+        starts = None if wanted is None else np.unique(starts_of(wanted))
         inside = F.lit(False)
-        for since, until in spans:
-            end = max(min(until, plan.watermark), since)
+        for since, until in self._spans(plan, low, high, starts):
             inside |= (F.col("event_time") >= F.timestamp_micros(F.lit(since))) & (
-                F.col("event_time") < F.timestamp_micros(F.lit(end))
+                F.col("event_time") < F.timestamp_micros(F.lit(until))
             )
         events = self._prefix(plan).where(inside)
         have = set(events.columns)
@@ -148,10 +146,18 @@ class Corrector:
             _mapping(step, self.events.schema, tasks), from_arrow_schema(_panes(wire))
         )
         windows = panes.groupBy("shard").applyInArrow(
-            _reducing(step, low, high, plan.watermark, starts), from_arrow_schema(_windows(wire))
+            _reducing(step, low, high, plan.watermark, starts), from_arrow_schema(wire.windows)
         )
         found = windows.toArrow()
         return found if wanted is None else self._semi_join(found, wanted)
+
+    def _spans(
+        self, plan: CorrectionPlan, low: int, high: int, starts: Longs | None
+    ) -> list[tuple[int, int]]:
+        """The event times [since, until) of the windows that start in [low, high)."""
+        size = self.step.window.size
+        spans = [(low, high + size)] if starts is None else spans_of(starts, size)
+        return [(since, max(min(until, plan.watermark), since)) for since, until in spans]
 
     def _semi_join(self, found: pa.Table, wanted: pa.Table) -> pa.Table:
         names = ["window_start", *self.step.key_names]
@@ -203,7 +209,8 @@ class Corrector:
         return both.select(schema.names).cast(schema), int(different)
 
 
-def _starts(wanted: pa.Table) -> Longs:
+def starts_of(wanted: pa.Table) -> Longs:
+    """Starts of some windows, us."""
     return np.asarray(pc.cast(wanted["window_start"], pa.int64()))
 
 
@@ -214,10 +221,6 @@ def _alike(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _panes(wire: Wire) -> pa.Schema:
     return pa.schema([pa.field("shard", pa.int64()), *wire.panes])
-
-
-def _windows(wire: Wire) -> pa.Schema:
-    return wire.layout.schema("window_start")
 
 
 def _mapping(step: StepSpec, schema: pa.Schema, tasks: int):  # type: ignore[no-untyped-def]
@@ -247,7 +250,7 @@ def _reducing(  # type: ignore[no-untyped-def]
         kept = (start >= low) & (start < high) & (start + step.window.size <= watermark)
         if starts is not None:
             kept &= np.isin(start, starts)
-        return windows.filter(pa.array(kept)).cast(_windows(wire))
+        return windows.filter(pa.array(kept)).cast(wire.windows)
 
     return reduced
 

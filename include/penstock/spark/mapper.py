@@ -27,6 +27,15 @@ class Marks:
     seqs: tuple[int, ...]
     watermarks: tuple[int, ...]
 
+    @staticmethod
+    def add(marks: list[tuple[int, int]], seq: int, watermark: int, window: WindowSpec) -> None:
+        """Note the watermark in force from a position on, if a window ended since the last noted.
+
+        No other can change how many windows of a pane are closed.
+        """
+        if not marks or window.ends(marks[-1][1]) != window.ends(watermark):
+            marks.append((seq, watermark))
+
     @classmethod
     def of(cls, marks: Sequence[tuple[int, int]]) -> "Marks":
         """From pairs (position, watermark)."""

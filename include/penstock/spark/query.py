@@ -116,7 +116,6 @@ def past_marks(
         start = WatermarkState(epoch.state.watermark, epoch.state.t_max, epoch.state.k, 0)
         seq = epoch.seq + 1
         for block, before, _ in watermarks(start, lived, changes, bounded):
-            if window.ends(marks[-1][1]) != window.ends(before.watermark):
-                marks.append((seq, before.watermark))
+            Marks.add(marks, seq, before.watermark, window)
             seq = block.last_seq + 1
     return Marks.of(marks)

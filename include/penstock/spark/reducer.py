@@ -107,8 +107,7 @@ class Reducer(StatefulProcessor):
         """Whether a window that holds some pane of the bucket ends in (since, to]."""
         spec = self.step.window
         low, high = max(since, bucket), min(to, bucket + 2 * spec.size - 1)
-        first = spec.origin + spec.size
-        return high > low and (high - first) // spec.slide > (low - first) // spec.slide
+        return high > low and spec.ends(high) > spec.ends(low)
 
     def _content(self, bucket: int, known: Bucket) -> pa.Table:
         parts = [self.buckets.getValue((bucket, part))[0] for part in known.parts]

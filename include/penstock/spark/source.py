@@ -158,12 +158,11 @@ class LogReader(DataSourceStreamReader):
         state = WatermarkState(start["watermark"], start["t_max"], start["k"], start["slack"])
         marks: list[tuple[int, int]] = []
         closings: list[tuple[int, int]] = []
-        seq, ends = start["seq"] + 1, self.spec.step.window.ends
+        seq, window = start["seq"] + 1, self.spec.step.window
         for block, before, after in watermarks(state, taken, self.spec.changes, self._bounded):
-            if not marks or ends(marks[-1][1]) != ends(before.watermark):
-                marks.append((seq, before.watermark))
+            Marks.add(marks, seq, before.watermark, window)
             seq = block.last_seq + 1
-            if ends(after.watermark) > ends(before.watermark):
+            if window.ends(after.watermark) > window.ends(before.watermark):
                 closings.append((after.watermark, block.last_seq))
             state = after
         reached("speed offset")

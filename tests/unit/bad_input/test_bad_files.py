@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.lake.ingest import door as door_module
-from tests.doubles import Killed, deadly_commits
+from tests.doubles import Killed, deadly_commits, dies_at
 from tests.gates import Gate, T
 from tests.streams import ARROW, disordered, write_parquet
 
@@ -175,15 +175,7 @@ def test_a_file_changed_between_its_plan_and_the_commits_breaks_no_law(
     gate = Gate(tmp_path, kind)
     few, many = _versions(kind)
     gate.write(f"a.{kind}", many if then == "shorter" else few)
-    left = deaths
-
-    def death() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Killed
-
-    with deadly_commits(death):
+    with deadly_commits(dies_at(deaths)):
         try:
             gate.take()
         except Killed:

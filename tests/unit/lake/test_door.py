@@ -9,7 +9,7 @@ from pyarrow import compute as pc
 
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log import HISTORY
-from tests.doubles import Killed, RisingClock, blocks_of, deadly_commits
+from tests.doubles import Killed, RisingClock, blocks_of, deadly_commits, dies_at
 from tests.gates import Gate, T
 from tests.streams import ARROW, at, disordered, us, write_jsonl, write_parquet
 
@@ -180,15 +180,7 @@ def test_a_repeated_id_is_decided_again_the_same_after_a_kill(tmp_path: Path, de
     for name, ids in (("0", [1, 2]), ("1", [2, 3, 3])):
         write_jsonl(tmp_path / "live" / f"{name}.jsonl",
                     [{"event_time": T, "site": "x", "uid": i} for i in ids])  # fmt: skip
-        left = deaths
-
-        def death() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
-        with deadly_commits(death):
+        with deadly_commits(dies_at(deaths)):
             try:
                 gate.take()
             except Killed:

@@ -9,7 +9,7 @@ from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations, note_failure, sealed_rows
 from penstock.lake.ingest import door as door_module
 from penstock.lake.view import answers_in_force, balance, in_force, position, timely_answers
-from tests.doubles import Killed, blocks_of, deadly_commits, lose_memory
+from tests.doubles import Killed, blocks_of, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake, meanwhile, some_rows
 from tests.steps import CASES, COLUMNS
 from tests.streams import BEGIN, write_jsonl
@@ -41,14 +41,8 @@ def test_rows_of_a_micro_batch_that_control_has_not_sealed_do_not_count(lake: La
     query = lake.query(blocks=4)
     query.work()
     before = answers_in_force(lake.tables, lake.step)
-    committed = []
-
-    def death() -> None:
-        committed.append(1)
-        if len(committed) == 4:  # late and answers stand there, control does not
-            raise Killed
-
-    with deadly_commits(death), pytest.raises(Killed):
+    before_control = 4  # late and answers stand there
+    with deadly_commits(dies_at(before_control)), pytest.raises(Killed):
         query.run()
     at = position(lake.tables, lake.step)
     lake.check()

@@ -57,6 +57,11 @@ class StreamStatus:
     said: dict[str, Any] = field(default_factory=dict)
     driver: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def troubled(self) -> bool:
+        """Whether its error is of now; in other states the last one is history."""
+        return self.state in {"waiting", "dead", "gave_up"}
+
 
 def status(paths: StreamPaths) -> StreamStatus:
     """What is known of a stream; never waits."""
