@@ -236,15 +236,16 @@ class Row:
 
         The kill is shared by all damages of a seed.
         """
-        crashed = self.life.folder / "crashed"
+        crashed, crashing = self.life.folder / "crashed", self.life.folder / "crashing"
         if not crashed.exists():
-            shutil.rmtree(self.life.folder / "crashing", ignore_errors=True)
-            draft = self.life.at("stream", self.life.folder / "crashing")
+            shutil.rmtree(crashing, ignore_errors=True)
+            draft = self.life.at("stream", crashing)
             self.times = max(3, self.life.counts["stream"]["after speed control"] // 2)
             self.kill(draft, "after speed control", self.times)
             draft.home.rename(crashed)
         scene = self.life.at("preload", self.home)  # nothing yet
         shutil.copytree(crashed / "lake", scene.home / "lake")
+        moved(scene.home / "lake", crashing / "lake")
         damage = "lost state changes" if self.point in FAILURE else self.point
         for lake in scene.lakes.values():
             number = generations(lake.tables, lake.step)[-1].number
@@ -295,6 +296,13 @@ def _correct(lakes: list[Lake]) -> None:
 WITHOUT_JVM: dict[str, Callable[[list[Lake]], None]] = {
     "preload": _preload, "stream": _stream, "correct": _correct,
 }  # fmt: skip
+
+
+def moved(lake: Path, former: Path) -> None:
+    """Let Spark's checkpoints know that the lake was copied: they name a file by its whole path."""
+    for path in lake.glob("*/checkpoints/*/*/*/state/*/_metadata/v2/[0-9]*"):
+        path.write_text(path.read_text().replace(str(former), str(lake)))
+        path.with_name(f".{path.name}.crc").unlink()
 
 
 def lose(checkpoint: Path, damage: str) -> None:

@@ -10,7 +10,14 @@ import logging
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from penstock.core.crash import reached
@@ -20,10 +27,19 @@ from penstock.lake.tables import TableSpec
 log = logging.getLogger(__name__)
 
 RACES = 30
-ROW_GROUP = 131_072
+ROW_GROUP = 16_384
 LOG_KEPT = "interval 1 hours"
 """Nobody reads a former version; at Delta's 30 days a stream of 5 commits/s leaves 13 M files."""
-WRITER = WriterProperties(compression="SNAPPY", max_row_group_size=ROW_GROUP)
+RISING = ("arrival_seq", "block", "event_time", "ingest_time")
+_STEPS = ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")
+
+
+def writer(schema: pa.Schema) -> WriterProperties:
+    """How rows are written: columns that mostly rise as steps (half the bytes of a log, and time)."""
+    rising = {name: _STEPS for name in RISING if name in schema.names}
+    return WriterProperties(
+        compression="SNAPPY", max_row_group_size=ROW_GROUP, column_properties=rising or None
+    )
 
 
 class ConflictError(TransientError):
@@ -112,7 +128,7 @@ class Table:
                 self.delta,
                 rows,
                 mode="append",
-                writer_properties=WRITER,
+                writer_properties=writer(self.spec.schema),
                 commit_properties=properties,
                 **options,
             )

@@ -9,7 +9,7 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
-from penstock.lake.commit import Table
+from penstock.lake.commit import Table, writer
 from penstock.lake.generation import drop_former_checkpoints
 from penstock.lake.tables import Tables, TableSpec
 
@@ -55,7 +55,8 @@ def _maintain(spec: TableSpec) -> int:
     if len(delta.file_uris()) >= FEW_FILES:
         reached("before compact")
         try:
-            removed = int(delta.optimize.compact()["numFilesRemoved"])
+            done = delta.optimize.compact(writer_properties=writer(spec.schema))
+            removed = int(done["numFilesRemoved"])
         except CommitFailedError:  # a writer was faster: the next run compacts
             log.info("not compacted this time table=%s", spec.uri)
     reached("before vacuum")

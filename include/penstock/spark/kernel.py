@@ -21,6 +21,9 @@ TOP_EXPONENT = 1_000
 def group(columns: Sequence[pa.ChunkedArray | Longs], rows: int) -> tuple[Longs, Longs]:
     """Number the distinct combinations of some columns.
 
+    The first column orders the groups, where the combinations are not sparse: rows of one time
+    lie together then, and a reader skips the rest.
+
     Returns:
         ``ids`` of each row, and the first row of each group, shape (groups,).
     """
@@ -53,7 +56,7 @@ def _codes(column: pa.ChunkedArray | Longs) -> tuple[Longs, int]:
         low, high = int(column.min()), int(column.max())
         if high - low < 2**20:
             return column - low, high - low + 1
-        codes, uniques = pd.factorize(column)
+        codes, uniques = pd.factorize(column, sort=True)
         return codes.astype(np.int64), len(uniques)
     encoded = encoded_of(column)
     return np.asarray(encoded.indices).astype(np.int64), max(len(encoded.dictionary), 1)

@@ -137,7 +137,7 @@ class Layout:
         seqs: Longs,
         columns: dict[str, np.ndarray],
     ) -> pa.Table:
-        ids, first = group([*keys, *grouping.values()], table.num_rows)
+        ids, first = group([*grouping.values(), *keys], table.num_rows)  # in order of time
         groups = len(first)
         n_records = np.zeros(groups, np.int64)
         np.add.at(n_records, ids, counts)

@@ -30,6 +30,7 @@ from penstock.spark.query import BLOCKS_A_MICRO_BATCH, start_query
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
+SETTLE_SECONDS = 20.0
 
 
 class Pulse(Protocol):
@@ -153,12 +154,19 @@ class StreamHost:
                 continue
             if broken is not None and SumOverflowError.__name__ in str(broken):
                 raise TerminalError(_said(broken)) from broken
+            self._settle()
             for other in self.pipeline.specs:  # each is counted: all may have lost their state
                 if other is step or self.queries[other.name].exception() is not None:
                     note_failure(self.tables, other)
             raise StreamFailedError(f"{self.pipeline.name}.{step.name}: its query ended") from (
                 broken or StreamingQueryException("ended without a reason")
             )
+
+    def _settle(self) -> None:
+        """Wait until every query has failed or shown that it runs; they fail one by one."""
+        until = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < until and any(map(_is_undecided, self.queries.values())):
+            threading.Event().wait(0.02)
 
     def _stop(self) -> None:
         """Let running micro-batches finish, then stop."""
@@ -167,11 +175,19 @@ class StreamHost:
         running = {name: _finished_batches(query) for name, query in self.queries.items()}
         for name, query in self.queries.items():
             while query.isActive and query.status["isTriggerActive"]:
-                waits = query.status["message"].startswith("Waiting")
-                if waits or _finished_batches(query) != running[name]:  # a backlog is for later
+                if _waits(query) or _finished_batches(query) != running[name]:  # a backlog waits
                     break
                 threading.Event().wait(0.02)
             query.stop()
+
+
+def _is_undecided(query: StreamingQuery) -> bool:
+    """Whether a query has neither ended, nor done a micro-batch, nor found nothing to do."""
+    return query.isActive and _finished_batches(query) < 0 and not _waits(query)
+
+
+def _waits(query: StreamingQuery) -> bool:
+    return bool(query.status["message"].startswith("Waiting"))
 
 
 def _finished_batches(query: StreamingQuery) -> int:

@@ -38,7 +38,7 @@ def main(home: Path) -> None:
         record = {"event_time": T, "site": f"site {number}", "delay": 1.5, "more": "m" * 50}
         gate.write(f"{number:02}.jsonl", (json.dumps(record) + "\n") * (EACH - 1) + "no\n")
     said = {}
-    for room in (0, 20_000, 60_000):
+    for room in (0, 10_000, 30_000):
         ballast = lake / "ballast"
         free = int(subprocess.check_output(["df", "-B1", "--output=avail", lake]).split()[-1])
         ballast.write_bytes(b"\0" * max(0, free - room))
