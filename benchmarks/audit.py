@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
 from penstock.lake.tables import Tables
-from penstock.quality.suite import run_suite
+from penstock.quality import suite
 from penstock.spark import audit
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.query import start_query
@@ -46,7 +46,7 @@ def audited(spark: SparkSession, log: Log) -> tuple[float, float]:
     began = time.monotonic()
     rows = audit.Audit(spark, log.tables, log.pipeline, SystemClock()).comparisons(INTERVAL)
     compared = time.monotonic()
-    verdict = run_suite(
+    verdict = suite.run_suite(
         pd.DataFrame(rows),
         pipeline=log.pipeline.name,
         steps=[row["step"] for row in rows],
@@ -76,6 +76,18 @@ def answered(spark: SparkSession, home: Path, records: int) -> Log:
     return Log(pipeline, tables, home, ingested - began, done - ingested)
 
 
+def apart(spark: SparkSession, log: Log) -> float:
+    """Seconds of as many audits as there are checks, each with one of them."""
+    every, total = suite.CHECKS, 0.0
+    try:
+        for check in every:
+            suite.CHECKS = (check,)
+            total += sum(audited(spark, log))
+    finally:
+        suite.CHECKS = every
+    return total
+
+
 def main() -> None:
     """Run and print a Markdown table."""
     parser = argparse.ArgumentParser()
@@ -88,6 +100,7 @@ def main() -> None:
             audited(spark, warm)
         log = answered(spark, Path(scratch) / "measured", args.records)
         compared, judged = sorted(audited(spark, log) for _ in range(3))[1]
+        singly = apart(spark, log)
     cost = log.ingest + log.step
     rows = [
         ("ingest", f"{log.ingest:.2f}", ""),
@@ -95,6 +108,7 @@ def main() -> None:
         ("audit: comparison", f"{compared:.2f}", f"{compared / cost:.0%}"),
         ("audit: suite and report", f"{judged:.2f}", f"{judged / cost:.0%}"),
         ("audit, whole", f"{compared + judged:.2f}", f"{(compared + judged) / cost:.0%}"),
+        ("one expectation at a time", f"{singly:.2f}", f"{singly / (compared + judged):.1f} times"),
     ]
     print(f"\n{args.records:,} records; {state}; after: {os.getloadavg()[0]:.1f}\n")
     print(measuring.markdown(("what", "s", "of ingest and step"), rows))

@@ -2,10 +2,9 @@
 
     python benchmarks/growth.py [--sizes 100000 1000000 10000000]
 
-Mars' count (see step.py) at 3,333 records a second of event time, at most 40 files. The
-query runs already and has answered the first file when the rest is committed: neither the start of
-query runs already and has answered the first file when the rest is committed: its start does not
-the data, and the (record, window) pairs then open.
+Mars' count (see step.py) at 3,333 records a second of event time, at most 40 files. The query runs
+already and has answered the first file when the rest is committed: its start does not count. State
+is the bytes in the checkpoint that answered the data, and the (record, window) pairs then open.
 """
 
 import argparse

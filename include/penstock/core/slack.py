@@ -17,6 +17,8 @@ class SlackPolicy(StrEnum):
 
     FIXED = "fixed"  # as given (K-slack)
     MAX_DELAY = "max_delay"  # the greatest lateness so far (MP-K-slack)
+    PD = "pd"  # a share of the greatest lateness, steered by coverage (HPM)
+    QUANTILE = "quantile"  # what the recent lateness asks for, steered by violations
 
 
 class BlockKind(StrEnum):

@@ -35,7 +35,7 @@ _STEPS = ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKE
 
 
 def writer(schema: pa.Schema) -> WriterProperties:
-    """How rows are written: columns that mostly rise as steps (half the bytes of a log, and time)."""
+    """How rows are written: rising columns as steps, for half the bytes of a log and its time."""
     rising = {name: _STEPS for name in RISING if name in schema.names}
     return WriterProperties(
         compression="SNAPPY", max_row_group_size=ROW_GROUP, column_properties=rising or None

@@ -1,0 +1,129 @@
+"""How late records are, lately: a histogram of lateness and its greatest value (law 7).
+
+Bins are a function of the lateness alone, in whole microseconds: below 64 us each value has its
+own, above 32 an octave, so that a bin is at most 3.2 % wide. Source: layout as in HdrHistogram.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Self
+
+FINE = 5
+"""Bits of resolution: 2**FINE bins an octave."""
+PARTS = 8
+"""A horizon is forgotten in so many parts."""
+
+
+def bin_of(lateness: int) -> int:
+    """Number of the bin that holds a lateness, us."""
+    octave = max(0, lateness.bit_length() - FINE - 1)
+    return (octave << FINE) + (lateness >> octave)
+
+
+def edge_of(number: int) -> int:
+    """Greatest lateness in a bin, us."""
+    octave = max(0, (number >> FINE) - 1)
+    return ((number - (octave << FINE) + 1) << octave) - 1
+
+
+@dataclass(slots=True)
+class Part:
+    """What came while the newest event time lay in one part of the horizon."""
+
+    begin: int
+    greatest: int = 0
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Lateness:
+    """Recent lateness.
+
+    Attributes:
+        horizon: how much event time is remembered, us; none: all.
+        parts: oldest first.
+        counts: records by bin, over all parts.
+    """
+
+    horizon: int | None = None
+    parts: deque[Part] = field(default_factory=deque)
+    counts: dict[int, int] = field(default_factory=dict)
+
+    def add(self, newest: int, greatest: int, counts: Mapping[int, int]) -> None:
+        """What arrived in one block.
+
+        Args:
+            newest: the newest event time so far, us.
+            greatest: the block's greatest lateness, us.
+            counts: the block's records by bin.
+        """
+        if not self.parts or (
+            self.horizon is not None and newest - self.parts[-1].begin >= self.horizon // PARTS
+        ):
+            self.parts.append(Part(newest))
+            self._forget(newest)
+        part = self.parts[-1]
+        part.greatest = max(part.greatest, greatest)
+        for held in (part.counts, self.counts):
+            for number, count in counts.items():
+                held[number] = held.get(number, 0) + count
+
+    def _forget(self, newest: int) -> None:
+        """Parts whose end lies beyond the horizon."""
+        while (
+            self.horizon is not None
+            and len(self.parts) > 1
+            and self.parts[1].begin <= newest - self.horizon
+        ):
+            for number, count in self.parts.popleft().counts.items():
+                self.counts[number] -= count
+                if not self.counts[number]:
+                    del self.counts[number]
+
+    @property
+    def greatest(self) -> int:
+        """The greatest lateness remembered, us: HPM's k."""
+        return max((part.greatest for part in self.parts), default=0)
+
+    def least_slack(self, size: int, coverage: float) -> int:
+        """The least K with an expected coverage of a window of that size, us.
+
+        A record with lateness L finds its window open for the share
+        clamp((K + size - L) / size, 0, 1) of the places it may have in it, so coverage at K is
+        1 - sum of clamp(L - K, 0, size) / (n size) [D]. K is an edge of a bin, at most ``greatest``.
+        """
+        numbers = sorted(self.counts)
+        edges = [edge_of(number) for number in numbers]
+        beyond = [*accumulate(self.counts[n] for n in reversed(numbers))][::-1] + [0]
+        weighted = [
+            *accumulate(self.counts[n] * e for n, e in zip(numbers[::-1], edges[::-1], strict=True))
+        ][::-1] + [0]
+        total = beyond[0]
+
+        def exceeding(limit: int) -> int:  # sum of max(L - limit, 0)
+            at = bisect_left(edges, limit)
+            return weighted[at] - limit * beyond[at]
+
+        allowed = (1 - coverage) * total * size
+        candidates = [0, *edges]
+        at = bisect_left(
+            candidates, True, key=lambda k: exceeding(k) - exceeding(k + size) <= allowed
+        )
+        return min(candidates[min(at, len(candidates) - 1)], self.greatest)
+
+    def to_json(self) -> list[Any]:
+        """All that is remembered; ``from_json`` reads it back."""
+        return [[p.begin, p.greatest, sorted(p.counts.items())] for p in self.parts]
+
+    @classmethod
+    def from_json(cls, horizon: int | None, parts: list[Any]) -> Self:
+        """Read back what ``to_json`` wrote."""
+        found = cls(horizon)
+        for begin, greatest, counts in parts:
+            found.parts.append(Part(begin, greatest, {n: c for n, c in counts}))
+            for number, count in counts:
+                found.counts[number] = found.counts.get(number, 0) + count
+        return found

@@ -1,0 +1,101 @@
+"""A Spark executor killed with -9 on a standalone master: the stream goes on, nothing is lost."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pyspark
+import pytest
+
+from penstock.config.settings import Settings
+from penstock.lake.generation import generations
+from tests import reference as ref
+from tests.spark.conftest import Scene, python_path
+from tests.spark.test_law0_on_spark import assert_answers_of_the_log, batches, eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.all]
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+DEPLOY = "org.apache.spark.deploy"
+
+
+@contextmanager
+def daemon(log: Path, *words: str) -> Iterator[psutil.Process]:
+    """A process of Spark's own, with all that it starts."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [SPARK_CLASS, *words], stdout=output, stderr=output, start_new_session=True,
+            env=os.environ | {"PYTHONPATH": python_path(), "SPARK_LOCAL_IP": "127.0.0.1"},
+        )  # fmt: skip
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+                each.kill()
+            process.wait()
+
+
+def found(log: Path, pattern: str) -> list[str]:
+    return re.findall(pattern, log.read_text(errors="replace"))
+
+
+def executors(worker: psutil.Process) -> list[psutil.Process]:
+    """The JVMs that run tasks."""
+    name = "CoarseGrainedExecutorBackend"
+    return [p for p in worker.children(recursive=True) if any(name in w for w in p.cmdline())]
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """A master's URL, and its one worker with one core."""
+    logs = tmp_path / "master.log", tmp_path / "worker.log"
+    ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    with daemon(logs[0], f"{DEPLOY}.master.Master", *ports):
+        eventually(lambda: found(logs[0], r"spark://127\.0\.0\.1:\d+") != [])
+        master = found(logs[0], r"spark://127\.0\.0\.1:\d+")[0]
+        room = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
+        with daemon(logs[1], f"{DEPLOY}.worker.Worker", master, *ports, *room) as process:
+            eventually(lambda: found(logs[1], "Successfully registered with master") != [])
+            yield master, process
+
+
+def test_a_stream_goes_on_when_its_executor_is_killed(
+    worker: tuple[str, psutil.Process], log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
+) -> None:
+    scene = log.copy(tmp_path)
+    hourly = scene.lakes["hourly"]
+    environment = os.environ | {
+        "PENSTOCK_HOME": str(scene.home),
+        "PENSTOCK_PIPELINES": str(scene.write_yaml()),
+        "PENSTOCK_DRIVER_MEMORY": "512m",
+        "PENSTOCK_SPARK_MASTER": worker[0],
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": python_path(),
+    }
+    host = Path(__file__).with_name("one_block_a_micro_batch.py")
+    with (tmp_path / "host.log").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(host), "p"], cwd=Settings().root, env=environment,
+            stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+        try:
+            killed = []
+            for count in (3, 8):
+                eventually(lambda n=count: batches(hourly) >= n or process.poll() is not None)
+                running = executors(worker[1])
+                assert running, (tmp_path / "host.log").read_text()[-2_000:]
+                killed += [p.pid for p in running]
+                running[0].send_signal(signal.SIGKILL)
+            assert len(set(killed)) == len(killed) > 1, "the second one is a new one"
+            eventually(lambda: process.poll() is not None)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0, (tmp_path / "host.log").read_text()[-2_000:]
+    assert_answers_of_the_log(scene, truth)
+    assert len(generations(hourly.tables, hourly.step)) == 1, "the host itself went on"
