@@ -16,8 +16,8 @@ from penstock.core.lateness import Lateness
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import BEGINNING, WindowSpec
 
-MARGIN_STEP = 0.05
-"""How much of the room one window moves; a rate of violations settles over some 1 / step."""
+MARGIN_STEP = 0.005
+"""How much of the room one window moves; the rate of violations settles over some 1 / step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,15 @@ class Controller:
         for pane, count in arrivals.panes.items():
             if pane >= oldest:
                 self._panes[pane] = self._panes.get(pane, 0) + count
-        if self.lateness.parts and self.watermark == BEGINNING:
-            self.slack = max(self.slack, self.lateness.greatest)  # nothing is known yet
         self.close(self.t_max - self.slack)
         measured = [self._step(*each, threshold, delta) for each in self._due()]
         if measured:
             self._drop()
-        self.slack = self._new_slack(threshold)
+        if self.tuning.policy is SlackPolicy.PD or self.error is None:
+            self.slack = round(self.alpha * self.lateness.greatest)  # at first as max_delay
+        elif measured:
+            wanted = threshold + self.margin * (1 - threshold)
+            self.slack = self.lateness.least_slack(self.window.size, wanted)
         return measured
 
     def close(self, watermark: int) -> None:
@@ -172,12 +174,6 @@ class Controller:
         if first is not None:
             self._panes = {pane: n for pane, n in self._panes.items() if pane >= first}
 
-    def _new_slack(self, threshold: float) -> int:
-        if self.tuning.policy is SlackPolicy.PD:
-            return round(self.alpha * self.lateness.greatest)
-        wanted = threshold + self.margin * (1 - threshold)
-        return self.lateness.least_slack(self.window.size, wanted)
-
     def to_json(self) -> dict[str, Any]:
         """All of it but what is configured."""
         return {
@@ -199,7 +195,7 @@ class Controller:
         names = ("slack", "alpha", "error", "margin", "t_max", "watermark")
         found = cls(window, tuning, **{name: content[name] for name in names})
         found._next = content["next"]
-        found._panes = {pane: count for pane, count in content["panes"]}
+        found._panes = dict(content["panes"])
         found._closed = deque((start, received) for start, received in content["closed"])
         found.lateness = Lateness.from_json(tuning.recent, content["lateness"])
         return found

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, Self
 
 FINE = 5
@@ -93,14 +92,17 @@ class Lateness:
 
         A record with lateness L finds its window open for the share
         clamp((K + size - L) / size, 0, 1) of the places it may have in it, so coverage at K is
-        1 - sum of clamp(L - K, 0, size) / (n size) [D]. K is an edge of a bin, at most ``greatest``.
+        1 - sum of clamp(L - K, 0, size) / (n size) [D]. K is an edge of a bin, and never above
+        ``greatest``.
         """
-        numbers = sorted(self.counts)
-        edges = [edge_of(number) for number in numbers]
-        beyond = [*accumulate(self.counts[n] for n in reversed(numbers))][::-1] + [0]
-        weighted = [
-            *accumulate(self.counts[n] * e for n, e in zip(numbers[::-1], edges[::-1], strict=True))
-        ][::-1] + [0]
+        numbers = sorted(self.counts, reverse=True)
+        edges = [edge_of(number) for number in reversed(numbers)]
+        beyond, weighted = [0], [0]  # of all records above an edge; reversed at the end
+        for number in numbers:
+            beyond.append(beyond[-1] + self.counts[number])
+            weighted.append(weighted[-1] + self.counts[number] * edge_of(number))
+        beyond.reverse()
+        weighted.reverse()
         total = beyond[0]
 
         def exceeding(limit: int) -> int:  # sum of max(L - limit, 0)
@@ -123,7 +125,7 @@ class Lateness:
         """Read back what ``to_json`` wrote."""
         found = cls(horizon)
         for begin, greatest, counts in parts:
-            found.parts.append(Part(begin, greatest, {n: c for n, c in counts}))
+            found.parts.append(Part(begin, greatest, dict(counts)))
             for number, count in counts:
                 found.counts[number] = found.counts.get(number, 0) + count
         return found

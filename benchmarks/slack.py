@@ -1,0 +1,262 @@
+"""Slack policies side by side on two calibrated streams: mean K against violations of the bound.
+
+    python benchmarks/slack.py [--block 32] [--games 1 2]
+
+Records come at 1,000 a second; some are prompt, the others late by a log-normal delay whose mean
+trebles every other 30 s, and two in 10,000 by up to many seconds. The share of delayed records and
+their mean delay are calibrated so that the share of late records and the mean lateness are those
+published for two game servers; the greatest lateness is exactly theirs. Windows of 0.5 s sliding by
+0.1 s, target (0.05, 0.05). Answers at close are held against all records, by numpy alone.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import measuring
+import numpy as np
+from scipy import stats
+
+from penstock.core import coverage
+from penstock.core.controller import Controller, Tuning
+from penstock.core.slack import SlackPolicy
+from penstock.core.window import WindowSpec
+from penstock.lake.digest import digests
+from penstock.lake.log import lateness_of
+
+SECOND = 1_000_000
+WINDOW = WindowSpec(SECOND // 2, SECOND // 10)
+TARGET = coverage.QualityTarget(0.05, 0.05)
+HORIZON, RECENT = 3 * SECOND, 10 * SECOND
+RATE, SPELL, TREBLE = 1_000, 30.0, 3.0
+OUTLIERS = 2e-4
+PHI = {"MEDIAN": 0.5, "p90": 0.9}
+
+
+@dataclass(frozen=True)
+class Game:
+    """What is published of a stream: records, share late, mean and greatest lateness (us)."""
+
+    name: str
+    records: int
+    late: float
+    mean: float
+    greatest: int
+
+
+GAMES = {
+    1: Game("Game 1", 544_223, 0.5758, 34_000, 14_200_000),
+    2: Game("Game 2", 559_211, 0.6682, 64_000, 17_100_000),
+}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Event times in arrival order, us, with values."""
+
+    times: np.ndarray
+    values: np.ndarray
+
+    @property
+    def lateness(self) -> np.ndarray:
+        return lateness_of(self.times, int(self.times[0]))
+
+
+def generate(game: Game, share: float, mean: float) -> Stream:
+    """A stream with so many delayed records, and their mean delay in calm spells, us."""
+    rng = np.random.default_rng(20)
+    n = game.records
+    times = np.sort(rng.integers(0, n * SECOND // RATE, n))
+    busy = (times / SECOND) % (2 * SPELL) >= SPELL
+    delay = rng.lognormal(np.log(mean) - 0.5, 1.0, n) * np.where(busy, TREBLE, 1.0)
+    delay = np.where(rng.random(n) < share, delay, 0.0)
+    far = rng.lognormal(np.log(2.0 * SECOND), 0.8, n)
+    delay = np.where(rng.random(n) < OUTLIERS, far, delay)
+    times = times[np.argsort(times + np.minimum(delay, 0.95 * game.greatest), kind="stable")]
+    at = n // 20  # one record is late by exactly the greatest lateness
+    times[at] = times[:at].max() - game.greatest
+    return Stream(times, rng.exponential(1.0, n))
+
+
+def calibrated(game: Game) -> Stream:
+    """Bisect the share of delayed records, and their mean delay."""
+    share, mean = game.late, game.mean
+    for _ in range(3):
+        share = _bisect(
+            lambda x, m=mean: float((generate(game, x, m).lateness > 0).mean()), game.late, 0.2, 1.0
+        )
+        mean = _bisect(
+            lambda x, p=share: float(generate(game, p, x).lateness.mean()), game.mean, 1e3, 2e5
+        )
+    return generate(game, share, mean)
+
+
+def _bisect(rising: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+    return (low + high) / 2
+
+
+@dataclass(frozen=True)
+class Trace:
+    """K in force for each block, and the watermark after it, us."""
+
+    slack: np.ndarray
+    watermark: np.ndarray
+    seconds: float
+
+
+def steered(stream: Stream, ends: np.ndarray, policy: SlackPolicy, threshold: float) -> Trace:
+    """A controller over the blocks."""
+    controller = Controller(
+        WINDOW, Tuning(policy, HORIZON, RECENT if policy is SlackPolicy.QUANTILE else None)
+    )
+    slack, marks = [], []
+    began = time.perf_counter()
+    for arrivals in digests(stream.times, ends, int(stream.times[0]), WINDOW):
+        slack.append(controller.slack)
+        controller.after(arrivals, threshold, TARGET.delta)
+        marks.append(controller.watermark)
+    return Trace(np.array(slack), np.array(marks), time.perf_counter() - began)
+
+
+def plain(stream: Stream, ends: np.ndarray, fixed: int | None) -> Trace:
+    """``fixed``, or with none ``max_delay``."""
+    last = ends - 1
+    newest = np.maximum.accumulate(stream.times)[last]
+    after = np.maximum.accumulate(stream.lateness)[last]
+    slack = np.full(len(ends), fixed) if fixed is not None else np.r_[0, after[:-1]]
+    held = slack if fixed is not None else after
+    return Trace(slack, np.maximum.accumulate(newest - held), 0.0)
+
+
+def windows(
+    stream: Stream, ends: np.ndarray, trace: Trace
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Values of each closed window, and which of them were there when it closed."""
+    block = np.searchsorted(ends, np.arange(len(stream.times)), side="right")
+    order = np.argsort(stream.times, kind="stable")
+    times, values, of = stream.times[order], stream.values[order], block[order]
+    first = int(times[len(times) // 100]) // WINDOW.slide * WINDOW.slide
+    last = int(stream.times.max()) - 30 * SECOND  # all of it has come
+    starts = np.arange(first, last, WINDOW.slide)
+    closing = np.searchsorted(trace.watermark, starts + WINDOW.size)
+    lows = np.searchsorted(times, starts)
+    highs = np.searchsorted(times, starts + WINDOW.size)
+    for low, high, at in zip(lows, highs, closing, strict=True):
+        yield values[low:high], of[low:high] <= at
+
+
+ERRORS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "SUM": lambda v, there: abs(1 - v[there].sum() / v.sum()),
+    "COUNT": lambda v, there: 1 - there.mean(),
+    "AVG": lambda v, there: abs(v[there].mean() / v.mean() - 1) if there.any() else 1.0,
+}
+
+
+def rank_error(values: np.ndarray, there: np.ndarray, phi: float) -> float:
+    """How far the rank of the answer among all is from phi."""
+    if not there.any():
+        return 1.0
+    seen = np.sort(values[there])
+    answer = seen[int(np.ceil(phi * len(seen) - 1e-9)) - 1]
+    return abs((values <= answer).sum() / len(values) - phi) - 0.5 / len(values)
+
+
+def violations(
+    stream: Stream, ends: np.ndarray, trace: Trace, measure: str
+) -> tuple[int, int, float]:
+    """Windows off by epsilon or more, all windows, and their mean coverage."""
+    bad = count = 0
+    covered = 0.0
+    for values, there in windows(stream, ends, trace):
+        phi = PHI.get(measure)
+        error = ERRORS[measure](values, there) if phi is None else rank_error(values, there, phi)
+        bad += error >= TARGET.epsilon
+        count += 1
+        covered += there.mean()
+    return bad, count, covered / count
+
+
+def threshold_of(measure: str, n: int = 500, cv2: float = 1.0) -> float:
+    """Realised coverage that is enough for a window of n records."""
+    return {
+        "SUM": lambda: coverage.of_sum(TARGET, n, cv2 - 1),
+        "COUNT": lambda: coverage.of_count(TARGET) + 1 / n,
+        "AVG": lambda: coverage.of_average(TARGET, n, cv2),
+        "MEDIAN": lambda: coverage.of_quantile(TARGET, n, 0.5),
+        "p90": lambda: coverage.of_quantile(TARGET, n, 0.9),
+    }[measure]()
+
+
+def main() -> None:
+    """Run and print Markdown tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--block", type=int, default=32)
+    parser.add_argument("--games", type=int, nargs="*", default=[1, 2])
+    args = parser.parse_args()
+    state = measuring.machine()
+    print(f"\n{state}; blocks of {args.block} records\n")
+    for game in (GAMES[g] for g in args.games):
+        stream = calibrated(game)
+        late = stream.lateness
+        print(
+            f"{game.name}: {len(late):,} records, {(late > 0).mean():.2%} late, mean"
+            f" {late.mean() / 1e3:.1f} ms, max {late.max() / 1e6:.1f} s",
+            flush=True,
+        )
+        ends = np.append(np.arange(args.block, len(late), args.block), len(late))
+        rows = []
+        for name, measure in (
+            ("max_delay", "SUM"),
+            ("pd", "SUM"),
+            ("quantile", "SUM"),
+            ("quantile", "COUNT"),
+            ("quantile", "AVG"),
+            ("quantile", "MEDIAN"),
+            ("quantile", "p90"),
+            ("fixed 0.2 s", "SUM"),
+            ("fixed 1 s", "SUM"),
+        ):
+            threshold = threshold_of(measure)
+            if name == "max_delay":
+                trace = plain(stream, ends, None)
+            elif name.startswith("fixed"):
+                trace = plain(stream, ends, int(float(name.split()[1]) * SECOND))
+            else:
+                trace = steered(stream, ends, SlackPolicy(name), threshold)
+            bad, count, covered = violations(stream, ends, trace, measure)
+            upper = stats.beta.ppf(0.95, bad + 1, count - bad)
+            rows.append(
+                (
+                    name,
+                    measure,
+                    f"{threshold:.4f}",
+                    f"{trace.slack.mean() / 1e6:.3f}",
+                    f"{covered:.4f}",
+                    f"{bad:,} of {count:,}",
+                    f"{bad / count:.2%}",
+                    f"{upper:.2%}",
+                    f"{trace.seconds:.2f}",
+                )
+            )
+        headers = (
+            "policy",
+            "measure",
+            "threshold",
+            "mean K, s",
+            "coverage",
+            "violations",
+            "rate",
+            "upper 95 %",
+            "controller s",
+        )
+        print("\n" + measuring.markdown(headers, rows) + "\n", flush=True)
+    print(f"load average after: {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What slack controllers see of a log: the digests of blocks, from event times in arrival order.
+
+The vectorised form of what ``penstock.core.controller`` asks for; the tests hold it against plain
+Python.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.controller import Arrivals
+from penstock.core.lateness import FINE
+from penstock.core.window import WindowSpec
+from penstock.lake.log import lateness_of
+
+Longs = npt.NDArray[np.int64]
+DENSE = 16
+"""Counting every cell beats sorting while there are at most so many a record."""
+
+
+def digests(times: Longs, ends: Longs, t_max: int, window: WindowSpec) -> Iterator[Arrivals]:
+    """One digest a block.
+
+    Args:
+        times: event times in arrival order, us, shape (n,).
+        ends: where each block ends in ``times``, ascending, shape (blocks,); none is empty.
+        t_max: greatest event time before the first, us.
+        window: the step's windows.
+    """
+    if not len(ends):
+        return
+    starts = np.concatenate(([0], ends[:-1]))
+    block = np.repeat(np.arange(len(ends)), ends - starts)
+    lags = lateness_of(times, t_max)
+    newest = np.maximum.reduceat(times, starts).tolist()
+    greatest = np.maximum.reduceat(lags, starts).tolist()
+    bins = _by_block(block, bins_of(lags), len(ends))
+    panes = _by_block(block, (times - window.origin) // window.pane, len(ends))
+    for i, (by_lag, by_pane) in enumerate(zip(bins, panes, strict=True)):
+        by_start = {p * window.pane + window.origin: n for p, n in by_pane.items()}
+        yield Arrivals(newest[i], greatest[i], by_lag, by_start)
+
+
+def bins_of(lags: Longs) -> Longs:
+    """Number of the bin that holds each lateness (``penstock.core.lateness.bin_of``)."""
+    length = np.frexp(lags.astype(np.float64))[1].astype(np.int64)
+    octave = np.maximum(length - FINE - 1, 0)
+    return np.asarray((octave << FINE) + (lags >> octave), np.int64)
+
+
+def _by_block(block: Longs, values: Longs, blocks: int) -> Iterator[dict[int, int]]:
+    """How often each value stands in each block."""
+    low = int(values.min())
+    width = int(values.max()) - low + 1
+    if blocks * width <= DENSE * len(values):
+        counts = np.bincount(block * width + (values - low), minlength=blocks * width)
+        cells = np.flatnonzero(counts)
+        counts = counts[cells]
+        of, value = cells // width, cells % width + low
+    else:
+        order = np.lexsort((values, block))
+        first = np.flatnonzero(
+            np.r_[True, (np.diff(block[order]) != 0) | (np.diff(values[order]) != 0)]
+        )
+        counts = np.diff(np.r_[first, len(values)])
+        of, value = block[order][first], values[order][first]
+    cuts = np.searchsorted(of, np.arange(blocks + 1)).tolist()
+    every, often = value.tolist(), counts.tolist()
+    for first_cell, end in pairwise(cuts):
+        yield dict(zip(every[first_cell:end], often[first_cell:end], strict=True))

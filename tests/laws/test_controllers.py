@@ -1,0 +1,196 @@
+"""Law 7 for slack: golden traces by hand, bounds, and one trace however the log is cut."""
+
+import json
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.controller import MARGIN_STEP, Arrivals, Controller, Measured, Tuning
+from penstock.core.lateness import Lateness, bin_of, edge_of
+from penstock.core.slack import SlackPolicy
+from penstock.core.window import WindowSpec
+from penstock.lake.digest import digests
+
+SECOND = 1_000_000
+WINDOW = WindowSpec(SECOND, SECOND)
+SLIDING = WindowSpec(SECOND, SECOND // 5)
+THRESHOLD, DELTA = 0.9, 0.05
+PD, QUANTILE = SlackPolicy.PD, SlackPolicy.QUANTILE
+
+
+def arrivals(times: list[int], before: int, window: WindowSpec = WINDOW) -> Arrivals:
+    """What a controller sees of records in arrival order; ``before``: newest event time so far."""
+    lags: dict[int, int] = {}
+    panes: dict[int, int] = {}
+    newest, greatest = before, 0
+    for time in times:
+        late = max(0, newest - time)
+        newest, greatest = max(newest, time), max(greatest, late)
+        lags[bin_of(late)] = lags.get(bin_of(late), 0) + 1
+        pane = window.pane_of(time)
+        panes[pane] = panes.get(pane, 0) + 1
+    return Arrivals(newest, greatest, lags, panes)
+
+
+def test_pd_by_hand() -> None:
+    """Windows of 1 s, measured 1 s after their end; 10 records in time, then one or two late."""
+    controller = Controller(WINDOW, Tuning(PD, SECOND))
+    first = [i * SECOND // 10 for i in range(10)]
+    assert controller.after(arrivals(first, 0), THRESHOLD, DELTA) == []
+    assert (controller.slack, controller.watermark) == (0, 900_000)
+    # 1.5 s: closes [0, 1) with 10; a record of 0.5 s comes a second late: k = 1 s
+    assert controller.after(arrivals([1_500_000], 900_000), THRESHOLD, DELTA) == []
+    assert controller.watermark == 1_500_000
+    late = arrivals([500_000], 1_500_000)
+    assert controller.after(late, THRESHOLD, DELTA) == []
+    assert controller.slack == SECOND, "alpha 1 of the greatest lateness"
+    # 2.0 s: one beyond its end, [0, 1) is measured: 10 of 11
+    measured = controller.after(arrivals([2_000_000], 1_500_000), THRESHOLD, DELTA)
+    error = 0.9 - 10 / 11
+    assert measured == [Measured(0, 10, 11, SECOND, 1.0 + 0.2 * error, 0.5)]
+    assert controller.alpha == pytest.approx(1 - 0.2 * (10 / 11 - 0.9))
+    assert controller.slack == round(SECOND * controller.alpha)
+    # [1, 2) holds one record of 1.5 s and closes with it at t_max - K = 2.0; at 3.0 it is measured
+    (second,) = controller.after(arrivals([3_100_000], 2_000_000), THRESHOLD, DELTA)
+    assert (second.window_start, second.received, second.records) == (SECOND, 1, 1)
+    change = 0.2 * (0.9 - 1) + 4 * ((0.9 - 1) - error)
+    assert controller.alpha == pytest.approx(1 + 0.2 * error + change)
+
+
+def test_alpha_stays_within_zero_and_one() -> None:
+    controller = Controller(WINDOW, Tuning(PD, 0, kp=50.0))
+    newest, seen = 0, []
+    for i in range(400):
+        times = [newest + SECOND // 3, newest - (i % 7) * SECOND]
+        threshold = 1.1 if i % 100 > 50 else THRESHOLD  # more than there can be: rise
+        seen += controller.after(arrivals(times, newest), threshold, DELTA)
+        newest += SECOND // 3
+        assert 0 <= controller.slack <= controller.lateness.greatest
+    assert {0.0, 1.0} <= {m.alpha for m in seen}
+    assert all(0 <= m.alpha <= 1 for m in seen)
+
+
+def test_the_margin_moves_by_hand() -> None:
+    controller = Controller(WINDOW, Tuning(QUANTILE, 0))
+    controller.after(arrivals([500_000, 600_000], 0), THRESHOLD, DELTA)
+    (measured,) = controller.after(arrivals([1_500_000], 600_000), THRESHOLD, DELTA)
+    assert (measured.received, measured.records) == (2, 2)
+    assert controller.margin == pytest.approx(0.5 - MARGIN_STEP * DELTA / 2)
+
+
+@pytest.mark.parametrize("policy", [PD, QUANTILE])
+@pytest.mark.parametrize("window", [WINDOW, SLIDING])
+def test_a_trace_goes_on_from_what_was_written_down(
+    policy: SlackPolicy, window: WindowSpec
+) -> None:
+    """A crash at any block boundary repeats it: the state is all there is."""
+    draw = random.Random(3)  # noqa: S311
+    tuning = Tuning(policy, 2 * SECOND, recent=20 * SECOND)
+    controller, copy = Controller(window, tuning), Controller(window, tuning)
+    newest, found = 0, 0
+    for _ in range(300):
+        times = [newest + draw.randint(-5 * SECOND, SECOND // 2) for _ in range(10)]
+        block = arrivals(times, newest, window)
+        newest = max(newest, block.newest)
+        mine = controller.after(block, THRESHOLD, DELTA)
+        assert copy.after(block, THRESHOLD, DELTA) == mine
+        assert copy == controller
+        text = json.dumps(controller.to_json())
+        copy = Controller.from_json(window, tuning, json.loads(text))
+        assert json.dumps(copy.to_json()) == text
+        found += len(mine)
+    assert found > 40
+    assert len(text) < 20_000, "the state is bounded"
+
+
+def test_the_window_is_measured_against_all_that_came_within_the_horizon() -> None:
+    """Independent count: every window's received and records, from the raw records."""
+    draw = random.Random(5)  # noqa: S311
+    controller = Controller(SLIDING, Tuning(QUANTILE, 2 * SECOND))
+    newest, came, closed, measured = 0, [], {}, []
+    for number in range(400):
+        times = [newest + draw.randint(-2 * SECOND, SECOND // 4) for _ in range(8)]
+        block = arrivals(times, newest, SLIDING)
+        newest = max(newest, block.newest)
+        came += [(number, time) for time in times]
+        measured += [(number, m) for m in controller.after(block, THRESHOLD, DELTA)]
+        for start in range(-4 * SECOND, newest, SLIDING.slide):
+            if start + SECOND <= controller.watermark and start not in closed:
+                closed[start] = number
+    assert len(measured) > 100
+    assert [m.window_start for _, m in measured] == sorted(m.window_start for _, m in measured)
+    for at, m in measured:
+        low, high = m.window_start, m.window_start + SECOND
+        inside = [number for number, time in came if low <= time < high]
+        assert m.received == sum(number <= closed[low] for number in inside)
+        assert m.records == sum(number <= at for number in inside)
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
+def test_a_bin_is_narrow_and_bins_keep_the_order(values: list[int]) -> None:
+    for value in values:
+        edge = edge_of(bin_of(value))
+        assert value <= edge <= value + max(0, value // 32)
+    ordered = sorted(values)
+    assert all(bin_of(a) <= bin_of(b) for a, b in pairwise(ordered))
+
+
+@given(
+    st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=60),
+    st.floats(0.5, 0.999),
+    st.integers(1, 2 * SECOND),
+)
+def test_the_least_slack_covers_and_the_next_smaller_edge_does_not(
+    lags: list[int], wanted: float, size: int
+) -> None:
+    held = Lateness()
+    counts: dict[int, int] = {}
+    for lag in lags:
+        counts[bin_of(lag)] = counts.get(bin_of(lag), 0) + 1
+    held.add(0, max(lags), counts)
+    edges = sorted({edge_of(bin_of(lag)) for lag in lags})
+
+    def coverage(slack: int) -> float:
+        missed = sum(min(max(edge_of(bin_of(x)) - slack, 0), size) for x in lags)
+        return 1 - missed / (len(lags) * size)
+
+    found = held.least_slack(size, wanted)
+    assert found <= max(lags)
+    if found < max(lags):
+        assert coverage(found) >= wanted - 1e-9
+    smaller = [edge for edge in [0, *edges] if edge < found]
+    assert not smaller or coverage(smaller[-1]) < wanted + 1e-9
+
+
+def test_what_lies_beyond_the_horizon_is_forgotten() -> None:
+    held = Lateness(80 * SECOND)
+    held.add(0, 50 * SECOND, {bin_of(50 * SECOND): 1})
+    for second in range(1, 100):
+        held.add(second * SECOND, second, {bin_of(second): 1})
+    assert held.greatest == 99
+    assert sum(held.counts.values()) < 100
+    assert sum(held.counts.values()) == sum(sum(p.counts.values()) for p in held.parts)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 9), st.sampled_from([10**5, 10**8, 10**11]))
+def test_vectorised_digests_are_the_plain_ones(seed: int, blocks: int, span: int) -> None:
+    draw = random.Random(seed)  # noqa: S311
+    cut = [[draw.randint(0, span) for _ in range(draw.randint(1, 20))] for _ in range(blocks)]
+    times = np.array([time for block in cut for time in block], np.int64)
+    ends = np.cumsum([len(block) for block in cut])
+    before = draw.randint(0, span)
+    newest, expected = before, []
+    for block in cut:
+        expected.append(arrivals(block, newest, SLIDING))
+        newest = max(newest, expected[-1].newest)
+    found = list(digests(times, ends, before, SLIDING))
+    assert [f.lags for f in found] == [e.lags for e in expected]
+    assert [f.panes for f in found] == [e.panes for e in expected]
+    assert [f.greatest for f in found] == [e.greatest for e in expected]
+    assert np.maximum.accumulate([before, *(f.newest for f in found)])[1:].tolist() == [
+        e.newest for e in expected
+    ]
