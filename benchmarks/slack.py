@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 import measuring
 import numpy as np
+from matplotlib.figure import Figure
 from scipy import stats
 
 from penstock.core import coverage
-from penstock.core.controller import Controller, Tuning
-from penstock.core.slack import SlackPolicy
+from penstock.core.controller import Controller
+from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
 from penstock.core.window import WindowSpec
-from penstock.lake.digest import digests
-from penstock.lake.log import lateness_of
+from penstock.lake.digest import digests, lateness_of
 
 SECOND = 1_000_000
 WINDOW = WindowSpec(SECOND // 2, SECOND // 10)
@@ -33,6 +33,12 @@ HORIZON, RECENT = 3 * SECOND, 10 * SECOND
 RATE, SPELL, TREBLE = 1_000, 30.0, 3.0
 OUTLIERS = 2e-4
 PHI = {"MEDIAN": 0.5, "p90": 0.9}
+RUNS = (
+    ("max_delay", "SUM"), ("pd", "SUM"), ("pd recent", "SUM"), ("quantile", "SUM"),
+    ("quantile", "COUNT"), ("quantile", "AVG"), ("quantile", "MEDIAN"), ("quantile", "p90"),
+    ("fixed 0.2 s", "SUM"), ("fixed 0.5 s", "SUM"), ("fixed 1 s", "SUM"),
+)  # fmt: skip
+"""``pd recent`` takes the greatest lateness of the last 60 s for k."""
 
 
 @dataclass(frozen=True)
@@ -109,16 +115,22 @@ class Trace:
     seconds: float
 
 
-def steered(stream: Stream, ends: np.ndarray, policy: SlackPolicy, threshold: float) -> Trace:
+def steered(
+    stream: Stream,
+    ends: np.ndarray,
+    policy: SlackPolicy,
+    threshold: float,
+    recent: int | None = None,
+) -> Trace:
     """A controller over the blocks."""
-    controller = Controller(
-        WINDOW, Tuning(policy, HORIZON, RECENT if policy is SlackPolicy.QUANTILE else None)
-    )
+    recent = RECENT if policy is SlackPolicy.QUANTILE else recent
+    tuning = Tuning(threshold, TARGET.delta, HORIZON, recent)
+    controller = Controller(WINDOW, SlackSpec(policy, 0, tuning))
     slack, marks = [], []
     began = time.perf_counter()
     for arrivals in digests(stream.times, ends, int(stream.times[0]), WINDOW):
         slack.append(controller.slack)
-        controller.after(arrivals, threshold, TARGET.delta)
+        controller.after(arrivals)
         marks.append(controller.watermark)
     return Trace(np.array(slack), np.array(marks), time.perf_counter() - began)
 
@@ -166,19 +178,32 @@ def rank_error(values: np.ndarray, there: np.ndarray, phi: float) -> float:
     return abs((values <= answer).sum() / len(values) - phi) - 0.5 / len(values)
 
 
-def violations(
-    stream: Stream, ends: np.ndarray, trace: Trace, measure: str
-) -> tuple[int, int, float]:
-    """Windows off by epsilon or more, all windows, and their mean coverage."""
-    bad = count = 0
-    covered = 0.0
+@dataclass
+class Found:
+    """What a trace made of a measure: windows, those off by epsilon, accuracy and coverage."""
+
+    windows: int = 0
+    beyond: int = 0
+    error: float = 0.0
+    covered: float = 0.0
+
+    @property
+    def upper(self) -> float:
+        """Clopper-Pearson, 95 %, one-sided."""
+        return float(stats.beta.ppf(0.95, self.beyond + 1, self.windows - self.beyond))
+
+
+def violations(stream: Stream, ends: np.ndarray, trace: Trace, measure: str) -> Found:
+    """Every closed window's answer against all of its records."""
+    found = Found()
+    phi = PHI.get(measure)
     for values, there in windows(stream, ends, trace):
-        phi = PHI.get(measure)
         error = ERRORS[measure](values, there) if phi is None else rank_error(values, there, phi)
-        bad += error >= TARGET.epsilon
-        count += 1
-        covered += there.mean()
-    return bad, count, covered / count
+        found.windows += 1
+        found.beyond += error >= TARGET.epsilon
+        found.error += max(error, 0.0)
+        found.covered += there.mean()
+    return found
 
 
 def threshold_of(measure: str, n: int = 500, cv2: float = 1.0) -> float:
@@ -209,53 +234,50 @@ def main() -> None:
             flush=True,
         )
         ends = np.append(np.arange(args.block, len(late), args.block), len(late))
-        rows = []
-        for name, measure in (
-            ("max_delay", "SUM"),
-            ("pd", "SUM"),
-            ("quantile", "SUM"),
-            ("quantile", "COUNT"),
-            ("quantile", "AVG"),
-            ("quantile", "MEDIAN"),
-            ("quantile", "p90"),
-            ("fixed 0.2 s", "SUM"),
-            ("fixed 1 s", "SUM"),
-        ):
+        rows, picture = [], {}
+        for name, measure in RUNS:
             threshold = threshold_of(measure)
-            if name == "max_delay":
+            policy, _, more = name.partition(" ")
+            if policy == "max_delay":
                 trace = plain(stream, ends, None)
-            elif name.startswith("fixed"):
-                trace = plain(stream, ends, int(float(name.split()[1]) * SECOND))
+            elif policy == "fixed":
+                trace = plain(stream, ends, int(float(more.removesuffix(" s")) * SECOND))
             else:
-                trace = steered(stream, ends, SlackPolicy(name), threshold)
-            bad, count, covered = violations(stream, ends, trace, measure)
-            upper = stats.beta.ppf(0.95, bad + 1, count - bad)
+                recent = 60 * SECOND if more else None
+                trace = steered(stream, ends, SlackPolicy(policy), threshold, recent)
+            found = violations(stream, ends, trace, measure)
+            rate = found.beyond / found.windows
             rows.append(
-                (
-                    name,
-                    measure,
-                    f"{threshold:.4f}",
-                    f"{trace.slack.mean() / 1e6:.3f}",
-                    f"{covered:.4f}",
-                    f"{bad:,} of {count:,}",
-                    f"{bad / count:.2%}",
-                    f"{upper:.2%}",
-                    f"{trace.seconds:.2f}",
-                )
-            )
-        headers = (
-            "policy",
-            "measure",
-            "threshold",
-            "mean K, s",
-            "coverage",
-            "violations",
-            "rate",
-            "upper 95 %",
-            "controller s",
-        )
+                (name, measure, f"{threshold:.4f}", f"{trace.slack.mean() / 1e6:.3f}",
+                 f"{found.covered / found.windows:.4f}", f"{1 - found.error / found.windows:.2%}",
+                 f"{found.beyond:,} of {found.windows:,}", f"{rate:.2%}", f"{found.upper:.2%}",
+                 f"{trace.seconds:.2f}")
+            )  # fmt: skip
+            if measure == "SUM":
+                picture[name] = (trace.slack.mean() / 1e6, rate)
+        headers = ("policy", "measure", "threshold", "mean K, s", "coverage", "accuracy",
+                   "violations", "rate", "upper 95 %", "controller s")  # fmt: skip
         print("\n" + measuring.markdown(headers, rows) + "\n", flush=True)
+        frontier(game, picture)
     print(f"load average after: {os.getloadavg()[0]:.1f}")
+
+
+def frontier(game: Game, points: dict[str, tuple[float, float]]) -> None:
+    """Mean K against the rate of violations, a point a policy."""
+    figure = Figure(figsize=(7, 4))
+    axes = figure.add_subplot()
+    for name, (slack, rate) in points.items():
+        axes.plot(slack, 100 * rate, "o")
+        axes.annotate(f" {name}", (slack, 100 * rate), fontsize=8)
+    axes.axhline(100 * TARGET.delta, color="#868e96", linestyle="--")
+    axes.set_xscale("log")
+    axes.margins(x=0.2)
+    axes.set_xlabel("mean slack K, s")
+    axes.set_ylabel("windows off by epsilon, %")
+    axes.set_title(f"{game.name}: SUM, epsilon 0.05, delta 0.05", fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    name = f"slack-{game.name.lower().replace(' ', '-')}.svg"
+    figure.savefig(measuring.PICTURES / name, bbox_inches="tight", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from pydantic_core import PydanticUndefined
 from penstock.config.model import NAME_RULE
 from penstock.config.pipeline import ColumnConfig, History, Id, Pipeline, Schedule, Source
 from penstock.config.settings import ROOT, Settings
-from penstock.config.step import MaxDelay, SlackConfig, StepConfig, WindowConfig
+from penstock.config.slack import MaxDelay, Pd, Quality, Quantile, SlackConfig
+from penstock.config.step import StepConfig, WindowConfig
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
 from penstock.core.slack import SlackPolicy, SlackSpec
@@ -40,13 +41,18 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`id`", "Refuses records whose id arrived before.", Id),
     ("`steps`", "One entry a step; its key is its name.", StepConfig),
     ("`window`", "`{size}`, `{size, slide}` or `{since, period}`.", WindowConfig),
-    ("`slack`", "Exactly one of the two.", SlackConfig),
+    ("`slack`", "Exactly one of them.", SlackConfig),
     ("`max_delay`", "", MaxDelay),
+    ("`quantile`", "", Quantile),
+    ("`pd`", "", Pd),
+    ("`quality`", "", Quality),
     ("`correction`, `audit`", "", Schedule),
 )
 KINDS: dict[Any, str] = {
     str: "text",
     timedelta: "duration",
+    float: "number",
+    int: "whole number",
     AwareDatetime: "instant with a zone",
 }
 VALIDATED = {"_is_cron": "cron line, five fields", "_is_zone": "time zone"}

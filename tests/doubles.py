@@ -30,8 +30,9 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan
-from penstock.lake.generation import Registry, generations
-from penstock.lake.log import lateness_of, slack_changes
+from penstock.lake.digest import lateness_of
+from penstock.lake.generation import Registry, controller_before, generations
+from penstock.lake.log import slack_changes
 from penstock.lake.read import read_table
 from penstock.lake.tables import ARROW, INSTANT, Tables, local
 from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
@@ -389,7 +390,18 @@ class LocalQuery:
         past = past_marks(tables, Table(spec), epoch, self.generation, changes, step.window)
         self.step, self.dies = step, dies
         self.reader = LogReader(
-            SourceSpec(step, tables, spec, self.generation, changes, past, (0, 1), 2, blocks)
+            SourceSpec(
+                step,
+                tables,
+                spec,
+                self.generation,
+                controller_before(tables, step, self.generation),
+                changes,
+                past,
+                (0, 1),
+                2,
+                blocks,
+            )
         )
         self.folder = local(tables.checkpoint(step, self.generation.number))
         self.sink = StepSink(tables, step, self.generation.number, clock, lambda _: None)

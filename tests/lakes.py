@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.config.pipeline import Pipeline
+from penstock.core.controller import Arrivals, Controller
+from penstock.core.lateness import bin_of
+from penstock.core.slack import SlackChange, spec_at
 from penstock.core.step import StepSpec
-from penstock.core.window import FOREVER
+from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan, Planner, plans, touched
-from penstock.lake.generation import sealed_rows
+from penstock.lake.generation import generations, sealed_rows
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log import HISTORY, LIVE, slack_changes
 from penstock.lake.tables import Tables
@@ -103,7 +106,10 @@ class Lake:
     def epoch_oracle(self) -> ref.Step:
         """The oracle's step with the slack that was decided, block by block."""
         found = slack_changes(self.tables, self.step.name)
-        slack = tuple(ref.Slack(c.spec.policy.value, c.spec.span, c.block) for c in found)
+        if any(c.spec.tuning is not None for c in found):
+            slack = tuple(steered_slack(self, found))
+        else:
+            slack = tuple(ref.Slack(c.spec.policy.value, c.spec.span, c.block) for c in found)
         return ref.Step(
             self.oracle.keys, self.oracle.window, self.oracle.measures, slack, self.oracle.where
         )
@@ -152,6 +158,40 @@ class Lake:
         keys = [rows[k].to_pylist() for k in self.step.key_names]
         return list(zip(starts, zip(*keys, strict=True) if keys else [()] * len(starts),
                         strict=True))  # fmt: skip
+
+
+def steered_slack(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]:
+    """K of each block as a fixed one, by the controller over plain digests; one epoch."""
+    epoch = generations(lake.tables, lake.step)[0]
+    newest, known, window = BEGINNING, None, lake.step.window
+    yield ref.Slack("fixed", 0, 0)
+    for number, block in enumerate(blocks_of(lake.tables, lake.pipeline)):
+        times = [r["event_time"] for r in block.records if r is not None]
+        spec = spec_at(changes, number)
+        if number >= epoch.block:
+            state = epoch.state
+            known = known or Controller(window, spec, t_max=state.t_max, watermark=state.watermark)
+            yield ref.Slack("fixed", known.slack, number)
+            if block.kind == ref.IDLE:
+                known.close(max(known.watermark, known.t_max))
+            elif block.kind == ref.DATA and block.live and times:
+                known.after(arrivals(times, newest, window))
+        if block.live:
+            newest = max(newest, *times, newest)
+
+
+def arrivals(times: list[int], before: int, window: WindowSpec) -> Arrivals:
+    """What a controller sees of records in arrival order; ``before``: newest event time so far."""
+    lags: dict[int, int] = {}
+    panes: dict[int, int] = {}
+    newest, greatest = before, 0
+    for time in times:
+        late = 0 if newest == BEGINNING else max(0, newest - time)
+        newest, greatest = max(newest, time), max(greatest, late)
+        lags[bin_of(late)] = lags.get(bin_of(late), 0) + 1
+        pane = window.pane_of(time)
+        panes[pane] = panes.get(pane, 0) + 1
+    return Arrivals(max(times), greatest, lags, panes)
 
 
 def make_lake(home: Path, case: tuple[Any, ref.Step], **overrides: Any) -> Lake:

@@ -9,10 +9,10 @@ from pydantic import AwareDatetime, Field, field_validator, model_validator
 
 from penstock.config.expression import parse_measure, parse_where
 from penstock.config.model import ColumnName, Model
+from penstock.config.slack import Quality, SlackConfig
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
-from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.step import StepSpec, count_name
 from penstock.core.window import WindowSpec, micros
 
@@ -72,31 +72,6 @@ class WindowConfig(Model):
             raise ValueError(str(wrong)) from wrong
 
 
-class MaxDelay(Model):
-    """K is the greatest lateness seen so far."""
-
-    bound: timedelta = Field(gt=timedelta(0), description="Greater lateness does not count.")
-
-
-class SlackConfig(Model):
-    """How far the watermark stays behind the newest event time."""
-
-    fixed: timedelta | None = Field(default=None, ge=timedelta(0), description="K, as given.")
-    max_delay: MaxDelay | None = Field(default=None, description="K = greatest lateness so far.")
-
-    @model_validator(mode="after")
-    def _one_policy(self) -> Self:
-        if (self.fixed is None) == (self.max_delay is None):
-            raise ValueError("name one policy: {fixed: PT5M} or {max_delay: {bound: PT12H}}")
-        return self
-
-    def spec(self) -> SlackSpec:
-        """As the core knows it."""
-        if self.max_delay is not None:
-            return SlackSpec(SlackPolicy.MAX_DELAY, micros(self.max_delay.bound))
-        return SlackSpec(SlackPolicy.FIXED, micros(self.fixed or timedelta()))
-
-
 class StepConfig(Model):
     """One windowed aggregate."""
 
@@ -109,6 +84,9 @@ class StepConfig(Model):
         min_length=1, description="count(*), count(x), sum(x), avg(x), min(x), max(x), by name."
     )
     slack: SlackConfig = Field(description="How long to wait for late records.")
+    quality: Quality | None = Field(
+        default=None, description="How good timely answers must be; for slack pd and quantile."
+    )
 
     @field_validator("measures")
     @classmethod
@@ -118,15 +96,30 @@ class StepConfig(Model):
             raise ValueError(f"measure {taken[0]}: the answers use this name. Choose another one")
         return value
 
+    @model_validator(mode="after")
+    def _quality_and_slack_belong_together(self) -> Self:
+        if self.slack.steered is not None and self.quality is None:
+            raise ValueError(
+                "slack pd and quantile need a quality target: quality: {epsilon: 0.05, delta: 0.05}"
+            )
+        if self.slack.steered is None and self.quality is not None:
+            raise ValueError(
+                "quality has no effect with this slack. Use slack: {quantile: {}} or delete quality"
+            )
+        return self
+
     def spec(self, name: str, types: Mapping[str, ColumnType]) -> StepSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
+        window, measures = self.window.spec(), tuple(self._measures(types))
+        functions = {measure.function for measure in measures}
+        size = timedelta(microseconds=window.size)
         return StepSpec(
             name=name,
             keys=tuple(Column(key, types[key]) for key in self.keys),
             where=None if self.where is None else parse_where(self.where, types),
-            window=self.window.spec(),
-            measures=tuple(self._measures(types)),
-            slack=self.slack.spec(),
+            window=window,
+            measures=measures,
+            slack=self.slack.spec(self.quality, functions, size),
         )
 
     def _measures(self, types: Mapping[str, ColumnType]) -> Iterator[MeasureSpec]:

@@ -7,35 +7,20 @@ function of the log however it is cut. Sources: HPM, slack controller (``pd``); 
 the recent lateness with an adaptive margin after Gibbs and Candes 2021 (``quantile``) [D].
 """
 
-from collections import deque
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from penstock.core.lateness import Lateness
-from penstock.core.slack import SlackPolicy
+from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
 from penstock.core.window import BEGINNING, WindowSpec
 
 MARGIN_STEP = 0.005
 """How much of the room one window moves; the rate of violations settles over some 1 / step."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """What a user may set of a controller.
-
-    Attributes:
-        policy: pd or quantile.
-        horizon: how long after its end a window is measured, event time, us.
-        recent: how much event time the lateness is remembered for, us; none: all.
-        kp, kd: of ``pd``; HPM's values are the defaults.
-    """
-
-    policy: SlackPolicy
-    horizon: int
-    recent: int | None = None
-    kp: float = 0.2
-    kd: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +39,15 @@ class Arrivals:
     lags: Mapping[int, int]
     panes: Mapping[int, int]
 
+    def merge(self, other: "Arrivals") -> "Arrivals":
+        """Of two parts of one block."""
+        return Arrivals(
+            max(self.newest, other.newest),
+            max(self.greatest, other.greatest),
+            Counter(self.lags) + Counter(other.lags),
+            Counter(self.panes) + Counter(other.panes),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -65,6 +59,12 @@ class Measured:
     slack: int
     alpha: float
     margin: float
+    threshold: float
+
+    @property
+    def below(self) -> bool:
+        """Whether it held too little."""
+        return self.coverage < self.threshold
 
     @property
     def coverage(self) -> float:
@@ -78,7 +78,7 @@ class Controller:
 
     Attributes:
         window: the step's windows.
-        tuning: what the user set.
+        spec: the policy, pd or quantile, with its tuning.
         slack: K in force, us.
         alpha: share of the greatest lateness that K is (``pd``).
         error: threshold less coverage, of the last measured window; none: none yet.
@@ -87,7 +87,7 @@ class Controller:
     """
 
     window: WindowSpec
-    tuning: Tuning
+    spec: SlackSpec
     lateness: Lateness = field(init=False)
     slack: int = 0
     alpha: float = 1.0
@@ -102,35 +102,41 @@ class Controller:
     def __post_init__(self) -> None:
         self.lateness = Lateness(self.tuning.recent)
 
-    def after(self, arrivals: Arrivals, threshold: float, delta: float) -> list[Measured]:
-        """Take one more block.
+    @property
+    def tuning(self) -> Tuning:
+        """What it goes by."""
+        if self.spec.tuning is None:
+            raise ValueError(f"{self.spec.policy} has no controller")
+        return self.spec.tuning
 
-        Args:
-            arrivals: of the block.
-            threshold: the coverage threshold in force.
-            delta: share of windows that may be below it.
-
-        Returns:
-            The windows that were measured, in the order of their ends.
-        """
+    def after(self, arrivals: Arrivals) -> list[Measured]:
+        """Take one more block; returns the windows measured by it, in the order of their ends."""
         self.t_max = max(self.t_max, arrivals.newest)
         self.lateness.add(self.t_max, arrivals.greatest, arrivals.lags)
         if self._next is None:
-            self._next = self.window.first_window(min(arrivals.panes))
+            self._next = self._first(min(arrivals.panes))
         oldest = self._closed[0][0] if self._closed else self._next
         for pane, count in arrivals.panes.items():
             if pane >= oldest:
                 self._panes[pane] = self._panes.get(pane, 0) + count
         self.close(self.t_max - self.slack)
-        measured = [self._step(*each, threshold, delta) for each in self._due()]
+        measured = [self._step(*each) for each in self._due()]
         if measured:
             self._drop()
-        if self.tuning.policy is SlackPolicy.PD or self.error is None:
+        if self.spec.policy is SlackPolicy.PD or self.error is None:
             self.slack = round(self.alpha * self.lateness.greatest)  # at first as max_delay
         elif measured:
+            threshold = self.tuning.threshold
             wanted = threshold + self.margin * (1 - threshold)
             self.slack = self.lateness.least_slack(self.window.size, wanted)
         return measured
+
+    def _first(self, pane: int) -> int:
+        """The earliest window of a pane that is still open."""
+        first = self.window.first_window(pane)
+        if self.watermark == BEGINNING:
+            return first
+        return max(first, self.window.floor(self.watermark - self.window.size) + self.window.slide)
 
     def close(self, watermark: int) -> None:
         """Move the watermark, never back, and note what the windows it closes have received."""
@@ -155,18 +161,21 @@ class Controller:
         while self._closed and self._closed[0][0] <= until:
             yield self._closed.popleft()
 
-    def _step(self, start: int, received: int, threshold: float, delta: float) -> Measured:
-        records = self._count(start)
-        error = threshold - received / records
-        if self.tuning.policy is SlackPolicy.PD:
+    def _step(self, start: int, received: int) -> Measured:
+        records, tuning = self._count(start), self.tuning
+        error = tuning.threshold - received / records
+        if self.spec.policy is SlackPolicy.PD:
             last = error if self.error is None else self.error
-            change = self.tuning.kp * error + self.tuning.kd * (error - last)
+            change = tuning.kp * error + tuning.kd * (error - last)
             self.alpha = min(max(self.alpha + change, 0.0), 1.0)
         else:
-            missed = float(error > 0) - delta / 2  # half of delta: the rate itself fluctuates
+            missed = (
+                float(error > 0) - tuning.delta / 2
+            )  # half of delta: the rate itself fluctuates
             self.margin = min(max(self.margin + MARGIN_STEP * missed, 0.0), 1.0)
         self.error = error
-        return Measured(start, received, records, self.slack, self.alpha, self.margin)
+        at = self.slack, self.alpha, self.margin, tuning.threshold
+        return Measured(start, received, records, *at)
 
     def _drop(self) -> None:
         """Panes that no window needs any more."""
@@ -174,9 +183,9 @@ class Controller:
         if first is not None:
             self._panes = {pane: n for pane, n in self._panes.items() if pane >= first}
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it but what is configured."""
-        return {
+    def to_text(self) -> str:
+        """All of it but what is configured, in a few kilobytes."""
+        content = {
             "slack": self.slack,
             "alpha": self.alpha,
             "error": self.error,
@@ -188,14 +197,16 @@ class Controller:
             "closed": [*self._closed],
             "lateness": self.lateness.to_json(),
         }
+        return b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
     @classmethod
-    def from_json(cls, window: WindowSpec, tuning: Tuning, content: Mapping[str, Any]) -> Self:
-        """Read back what ``to_json`` wrote."""
+    def from_text(cls, window: WindowSpec, spec: SlackSpec, text: str) -> Self:
+        """Read back what ``to_text`` wrote."""
+        content = json.loads(zlib.decompress(b64decode(text)))
         names = ("slack", "alpha", "error", "margin", "t_max", "watermark")
-        found = cls(window, tuning, **{name: content[name] for name in names})
+        found = cls(window, spec, **{name: content[name] for name in names})
         found._next = content["next"]
         found._panes = dict(content["panes"])
         found._closed = deque((start, received) for start, received in content["closed"])
-        found.lateness = Lateness.from_json(tuning.recent, content["lateness"])
+        found.lateness = Lateness.from_json(found.tuning.recent, content["lateness"])
         return found

@@ -10,7 +10,7 @@ the central limit theorem want some 100 records and moderate skew; sums and coun
 received, not scaled up. Source: HPM, coverage threshold; theory section 2 gives each formula.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, exp, floor, lgamma, log, sqrt
@@ -18,6 +18,7 @@ from statistics import NormalDist
 from typing import Self
 
 from penstock.core.errors import ConfigError
+from penstock.core.measure import Function
 
 LEAST_MEAN = 1e-9
 """Of the root mean square: a mean nearer to 0 makes a relative error meaningless."""
@@ -109,6 +110,26 @@ def of_bounded_sum(target: QualityTarget, records: float, spread: float) -> floa
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return 1 - low
+
+
+def coverage_threshold(
+    target: QualityTarget, functions: Iterable[Function], records: int, cv2: float
+) -> float:
+    """The realised coverage that is enough for every measure that has a bound.
+
+    Args:
+        target: the quality target.
+        functions: of the measures; the least and greatest value have no bound.
+        records: a window holds, at least.
+        cv2: CV^2 of the values.
+    """
+    rules = {
+        Function.COUNT: lambda: min(of_count(target) + NUDGE, 1.0),
+        Function.SUM: lambda: of_sum(target, records, cv2 - 1),
+        Function.AVG: lambda: of_average(target, records, cv2),
+    }
+    found = [rules[f]() for f in functions if f in rules]
+    return max(found, default=of_count(target) + NUDGE)
 
 
 def of_count(target: QualityTarget) -> float:

@@ -8,6 +8,8 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
 from typing import Any, Self
 
 FINE = 5
@@ -26,6 +28,9 @@ def edge_of(number: int) -> int:
     """Greatest lateness in a bin, us."""
     octave = max(0, (number >> FINE) - 1)
     return ((number - (octave << FINE) + 1) << octave) - 1
+
+
+EDGES = [edge_of(number) for number in range(bin_of(2**60))]
 
 
 @dataclass(slots=True)
@@ -95,14 +100,11 @@ class Lateness:
         1 - sum of clamp(L - K, 0, size) / (n size) [D]. K is an edge of a bin, and never above
         ``greatest``.
         """
-        numbers = sorted(self.counts, reverse=True)
-        edges = [edge_of(number) for number in reversed(numbers)]
-        beyond, weighted = [0], [0]  # of all records above an edge; reversed at the end
-        for number in numbers:
-            beyond.append(beyond[-1] + self.counts[number])
-            weighted.append(weighted[-1] + self.counts[number] * edge_of(number))
-        beyond.reverse()
-        weighted.reverse()
+        numbers = sorted(self.counts)
+        counts = [self.counts[number] for number in numbers]
+        edges = [EDGES[number] for number in numbers]
+        beyond = [*accumulate(reversed(counts), initial=0)][::-1]
+        weighted = [*accumulate(map(mul, reversed(counts), reversed(edges)), initial=0)][::-1]
         total = beyond[0]
 
         def exceeding(limit: int) -> int:  # sum of max(L - limit, 0)

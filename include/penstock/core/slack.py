@@ -4,8 +4,9 @@ A watermark is a pure function of the sealed blocks and of decisions: fold ``Sla
 All instants and spans are ``int`` microseconds.
 """
 
+import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Self
 
@@ -30,27 +31,52 @@ class BlockKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """What a controller of K goes by.
+
+    Attributes:
+        threshold: coverage that a window needs.
+        delta: share of windows that may have less.
+        horizon: how long after its end a window is measured, event time, us.
+        recent: how much event time the lateness is remembered for, us; none: all.
+        kp, kd: of ``pd``; HPM's values are the defaults.
+    """
+
+    threshold: float
+    delta: float
+    horizon: int
+    recent: int | None = None
+    kp: float = 0.2
+    kd: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
 class SlackSpec:
-    """A policy with its parameter.
+    """A policy with its parameters.
 
     Attributes:
         policy: which policy.
         span: K for ``fixed``; for ``max_delay`` the bound above which a record's lateness no
-            longer counts (us).
+            longer counts (us); 0 for the others.
+        tuning: of ``pd`` and ``quantile``.
     """
 
     policy: SlackPolicy
     span: int
+    tuning: Tuning | None = None
 
     def to_text(self) -> str:
         """One word for the decisions table; ``from_text`` reads it back."""
-        return f"{self.policy.value}:{self.span}"
+        content = str(self.span) if self.tuning is None else json.dumps(asdict(self.tuning))
+        return f"{self.policy.value}:{content}"
 
     @classmethod
     def from_text(cls, text: str) -> Self:
         """Read back what ``to_text`` wrote."""
-        policy, span = text.split(":")
-        return cls(SlackPolicy(policy), int(span))
+        policy, _, content = text.partition(":")
+        if content.startswith("{"):
+            return cls(SlackPolicy(policy), 0, Tuning(**json.loads(content)))
+        return cls(SlackPolicy(policy), int(content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +117,7 @@ class WatermarkState:
     slack: int = 0
 
     def after(self, block: BlockSummary, spec: SlackSpec) -> Self:
-        """The state after one more block.
+        """The state after one more block, under ``fixed`` or ``max_delay``.
 
         Source: HPM, watermark = t_max - K; MP-K-slack for ``max_delay``.
         """

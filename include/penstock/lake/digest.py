@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from penstock.core.controller import Arrivals
 from penstock.core.lateness import FINE
-from penstock.core.window import WindowSpec
-from penstock.lake.log import lateness_of
+from penstock.core.window import BEGINNING, WindowSpec
 
 Longs = npt.NDArray[np.int64]
 DENSE = 16
@@ -41,6 +40,12 @@ def digests(times: Longs, ends: Longs, t_max: int, window: WindowSpec) -> Iterat
     for i, (by_lag, by_pane) in enumerate(zip(bins, panes, strict=True)):
         by_start = {p * window.pane + window.origin: n for p, n in by_pane.items()}
         yield Arrivals(newest[i], greatest[i], by_lag, by_start)
+
+
+def lateness_of(times: Longs, t_max: int) -> Longs:
+    """Lateness of records in arrival order, us; ``t_max``: the newest event time before them."""
+    newest = np.maximum.accumulate(np.concatenate(([t_max], times)))[:-1]
+    return np.where(newest == BEGINNING, 0, np.maximum(newest - times, 0))
 
 
 def bins_of(lags: Longs) -> Longs:

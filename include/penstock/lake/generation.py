@@ -21,13 +21,15 @@ from penstock.core.slack import SlackChange, SlackPolicy, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
-from penstock.lake.log import SLACK, BoundedLateness, read_summaries, slack_changes, watermarks
+from penstock.lake.log import SLACK, Seen, read_summaries, slack_changes, watermarks
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables, local
 
-FORM = 2
+FORM = 3
 """Of what a checkpoint holds: the source's offsets and the reducer's state. Raise it with any
 change of either: a checkpoint of another form is not gone on with, but rebuilt from the log."""
+SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
+          "slack_us", "pairs_open")  # fmt: skip
 FAILED = "penstock_failed"
 FAILURES = 3
 
@@ -99,7 +101,7 @@ def sealed_rows(tables: Tables, step: StepSpec, epoch: int) -> list[Sealed]:
     sink looked for a newer one before that was registered, and committed after.
     """
     starts = [(g.number, g.block) for g in generations(tables, step)]
-    rows = read_table(Table(tables.control(step))).filter(pc.field("generation") >= epoch)
+    rows = read_table(Table(tables.control(step)), SEALED).filter(pc.field("generation") >= epoch)
     found = [
         Sealed(
             r["generation"],
@@ -113,6 +115,21 @@ def sealed_rows(tables: Tables, step: StepSpec, epoch: int) -> list[Sealed]:
     ]
     counts = [s for s in found if all(s.block <= b for n, b in starts if n > s.generation)]
     return sorted(counts, key=lambda s: (s.block, s.generation, s.micro_batch))
+
+
+def controller_before(tables: Tables, step: StepSpec, generation: Generation) -> str:
+    """The slack's controller where a generation starts; empty: an epoch's has seen nothing."""
+    if generation.number == generation.epoch:
+        return ""
+    last = sealed_rows(tables, step, generation.epoch)
+    at = [(s.generation, s.micro_batch) for s in last if s.block <= generation.block]
+    rows = read_table(
+        Table(tables.control(step)),
+        ["generation", "micro_batch", "controller"],
+        pc.field("block") == generation.block,
+    )
+    found = {(r["generation"], r["micro_batch"]): r["controller"] for r in rows.to_pylist()}
+    return found.get(at[-1]) or "" if at else ""
 
 
 class Registry:
@@ -150,7 +167,8 @@ class Registry:
         block = blocks[-1].number + 1 if blocks else 0
         seq = blocks[-1].last_seq if blocks else -1
         state = WatermarkState()
-        fold = watermarks(state, blocks, [SlackChange(0, step.slack)], BoundedLateness(self.events))
+        seen = Seen(self.events, step.window)
+        fold = watermarks(state, blocks, [SlackChange(0, step.slack)], seen)
         for _, _, after in fold:
             state = after
         history = [b.t_max for b in blocks if not b.live and b.t_max is not None]

@@ -5,13 +5,14 @@ Everything here is a function of ``blocks``, of the event times of ``events`` an
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.controller import Arrivals, Controller, Measured
 from penstock.core.slack import (
     BlockKind,
     BlockSummary,
@@ -21,13 +22,16 @@ from penstock.core.slack import (
     WatermarkState,
     spec_at,
 )
-from penstock.core.window import BEGINNING
+from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 from penstock.lake.commit import Table
+from penstock.lake.digest import digests, lateness_of
 from penstock.lake.read import data_files, read_files, read_table
 from penstock.lake.tables import Tables
 
 SLACK = "slack"
 LIVE, HISTORY = "live", "history"
+LOOK_AHEAD = 4_096
+"""Blocks whose event times are read at once."""
 MOST = 4_096
 """No block was ever larger, whatever the door's limit was when it was sealed."""
 
@@ -50,51 +54,130 @@ def read_summaries(tables: Tables) -> list[BlockSummary]:
 
 
 @dataclass
-class BoundedLateness:
-    """Greatest lateness of a block among records that count under a bound.
+class Seen:
+    """What slack policies see of the log beyond the summaries of its blocks.
 
-    ``blocks`` holds the greatest lateness without a bound; only where that exceeds the bound
-    are the event times of the block read.
+    Attributes:
+        events: the table of events.
+        window: the step's windows.
+        newest: the newest live event time so far, us.
+        text: the controller that was written down at the position the fold starts from.
+        measured: windows whose coverage the fold has measured, in the order of their ends.
     """
 
     events: Table
+    window: WindowSpec
     newest: int = BEGINNING
+    text: str = ""
+    measured: list[Measured] = field(default_factory=list)
+    _controller: Controller | None = None
+    _ahead: dict[int, Arrivals] = field(default_factory=dict)
 
-    def applied(self, block: BlockSummary, spec: SlackSpec) -> BlockSummary:
-        """The block with its lateness under the policy's bound; call once a block, in order."""
-        before = self.newest
-        if block.live and block.t_max is not None:
-            self.newest = max(self.newest, block.t_max)
+    def go_on(self, text: str) -> None:
+        """Start from this controller, unless it is the one at hand; nothing is measured yet."""
+        self.measured = []
+        if text != self.text:
+            self.text, self._controller = text, None
+
+    def controller(self) -> str:
+        """To be written down; empty: the slack in force needs none."""
+        if self._controller is not None:
+            self.text = self._controller.to_text()
+        return self.text
+
+    def pass_by(self, blocks: Iterable[BlockSummary]) -> None:
+        """Blocks that came before the fold."""
+        for block in blocks:
+            if block.live and block.t_max is not None:
+                self.newest = max(self.newest, block.t_max)
+
+    def after(
+        self, state: WatermarkState, blocks: Sequence[BlockSummary], at: int, spec: SlackSpec
+    ) -> WatermarkState:
+        """The state after block ``at``; call once a block, in order."""
+        block, before = blocks[at], self.newest
+        if spec.tuning is None:
+            self._controller, self.text = None, ""
+            after = state.after(self._bounded(block, before, spec), spec)
+        else:
+            after = self._steered(state, blocks, at, spec)
+        self.pass_by([block])
+        return after
+
+    def _bounded(self, block: BlockSummary, before: int, spec: SlackSpec) -> BlockSummary:
+        """With the greatest lateness that counts: only beyond the bound are event times read."""
         if spec.policy is not SlackPolicy.MAX_DELAY or block.lateness <= spec.span:
             return block
-        times = self._times(block)
-        lateness = lateness_of(times, before)
+        lateness = lateness_of(self._times([block])[0], before)
         counted = lateness[lateness <= spec.span]
         return replace(block, lateness=int(counted.max()) if len(counted) else 0)
 
-    def _times(self, block: BlockSummary) -> np.ndarray:
+    def _steered(
+        self, state: WatermarkState, blocks: Sequence[BlockSummary], at: int, spec: SlackSpec
+    ) -> WatermarkState:
+        block, controller = blocks[at], self._at_hand(state, spec)
+        if block.kind is BlockKind.END:
+            return replace(state, watermark=FOREVER)
+        if block.kind is BlockKind.IDLE:
+            controller.close(max(state.watermark, state.t_max))
+        elif block.live and block.t_max is not None:
+            if block.number not in self._ahead:
+                self._look_ahead(blocks[at : at + LOOK_AHEAD])
+            self.measured += controller.after(self._ahead.pop(block.number))
+        else:
+            return state
+        newest, k = max(state.t_max, controller.t_max), controller.lateness.greatest
+        return WatermarkState(controller.watermark, newest, k, controller.slack)
+
+    def _at_hand(self, state: WatermarkState, spec: SlackSpec) -> Controller:
+        if self._controller is None and self.text:
+            self._controller = Controller.from_text(self.window, spec, self.text)
+        known = self._controller
+        if known is None or known.spec.policy is not spec.policy:
+            known = Controller(self.window, spec, t_max=state.t_max, watermark=state.watermark)
+        known.spec = spec
+        self._controller = known
+        return known
+
+    def _look_ahead(self, blocks: Sequence[BlockSummary]) -> None:
+        wanted = [b for b in blocks if b.live and b.t_max is not None]
+        times = self._times(wanted)
+        ends = np.cumsum([len(some) for some in times])
+        found = digests(np.concatenate(times), ends, self.newest, self.window)
+        self._ahead = dict(zip((b.number for b in wanted), found, strict=True))
+
+    def _times(self, blocks: Sequence[BlockSummary]) -> list[npt.NDArray[np.int64]]:
+        """Event times of blocks in arrival order, us."""
         delta = self.events.refresh()
-        files = data_files(delta, "arrival_seq")
-        last = block.last_seq
-        wanted = [f.path for f in files if f.holds(last - MOST + 1, last)]
-        where = pc.field("block") == block.number
+        first, last = blocks[0].last_seq - MOST + 1, blocks[-1].last_seq
+        wanted = [f.path for f in data_files(delta, "arrival_seq") if f.holds(first, last)]
+        low, high = blocks[0].number, blocks[-1].number
+        where = (pc.field("block") >= low) & (pc.field("block") <= high)
         names = ["arrival_seq", "event_time", "block"]
         rows = read_files(self.events.spec.uri, wanted, self.events.spec.schema, names, where)
-        return np.asarray(pc.cast(rows.sort_by("arrival_seq")["event_time"], pa.int64()))
+        seqs = np.asarray(rows["arrival_seq"])
+        if (np.diff(seqs) < 0).any():
+            rows = rows.take(pa.array(np.argsort(seqs)))
+        times, block = (
+            np.asarray(pc.cast(rows["event_time"], pa.int64())),
+            np.asarray(rows["block"]),
+        )
+        cuts = np.searchsorted(block, [[b.number, b.number + 1] for b in blocks])
+        return [times[a:b] for a, b in cuts]
 
 
 def watermarks(
     start: WatermarkState,
     blocks: Iterable[BlockSummary],
     changes: Sequence[SlackChange],
-    bounded: BoundedLateness,
+    seen: Seen,
 ) -> Iterator[tuple[BlockSummary, WatermarkState, WatermarkState]]:
     """Each block with the state in force while it is judged and the state after it (law 0)."""
-    state = start
+    state, taken = start, [*blocks]
     settled = max((change.block for change in changes), default=0)
-    for block in blocks:
+    for at, block in enumerate(taken):
         spec = changes[-1].spec if block.number >= settled else spec_at(changes, block.number)
-        after = state.after(bounded.applied(block, spec), spec)
+        after = seen.after(state, taken, at, spec)
         yield block, state, after
         state = after
 
@@ -105,9 +188,3 @@ def slack_changes(tables: Tables, step: str) -> list[SlackChange]:
     rows = read_table(table).filter((pc.field("step") == step) & (pc.field("what") == SLACK))
     rows = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")])
     return [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in rows.to_pylist()]
-
-
-def lateness_of(times: npt.NDArray[np.int64], t_max: int) -> npt.NDArray[np.int64]:
-    """Lateness of records in arrival order, us; ``t_max``: the newest event time before them."""
-    newest = np.maximum.accumulate(np.concatenate(([t_max], times)))[:-1]
-    return np.where(newest == BEGINNING, 0, np.maximum(newest - times, 0))

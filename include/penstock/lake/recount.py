@@ -13,8 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.window import BEGINNING, instant
+from penstock.core.controller import Arrivals
+from penstock.core.window import BEGINNING, WindowSpec, instant
 from penstock.lake.commit import Table
+from penstock.lake.digest import digests
 from penstock.lake.log import HISTORY
 from penstock.lake.read import data_files, read_files, read_table
 from penstock.lake.tables import Tables, TableSpec
@@ -49,6 +51,7 @@ class Blocks:
         kind: data, idle or end.
         live: false for history.
         lateness: by bound (none: no bound), the greatest lateness of a record that counts.
+        arrivals: by window and place of the block, what a controller of slack sees of it.
     """
 
     number: Longs
@@ -57,6 +60,7 @@ class Blocks:
     live: npt.NDArray[np.bool_]
     t_max: Longs
     lateness: dict[int | None, Longs]
+    arrivals: dict[WindowSpec, dict[int, Arrivals]]
 
 
 @dataclass
@@ -82,9 +86,15 @@ class Recount:
     blocks_wrong: int = 0
 
 
-def recount(
-    tables: Tables, events: TableSpec, through: int, before: int, bounds: Collection[int]
-) -> Recount:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What slack policies need: bounds of ``max_delay``, us, and windows with a controller."""
+
+    bounds: Collection[int]
+    windows: Collection[WindowSpec]
+
+
+def recount(tables: Tables, events: TableSpec, through: int, before: int, asked: Asked) -> Recount:
     """Count the log up to a sealed position.
 
     Args:
@@ -92,11 +102,11 @@ def recount(
         events: its events.
         through: the last number that counts.
         before: the block the position ends before.
-        bounds: of ``max_delay`` policies, us.
+        asked: what the slack policies need to know.
     """
     rows = read_table(Table(tables.blocks())).sort_by("block")
     rows = rows.filter(pc.less(rows["block"], before))
-    counted = _Count(rows, bounds)
+    counted = _Count(rows, asked)
     for first, accepted, refused in _pieces(tables, events, through):
         counted.take(first, min(first + NUMBERS_AT_ONCE - 1, through), accepted, refused)
     return counted.result(through, before)
@@ -127,7 +137,7 @@ def _pieces(tables: Tables, events: TableSpec, through: int) -> Iterator[tuple[i
 
 
 class _Count:
-    def __init__(self, rows: pa.Table, bounds: Collection[int]) -> None:
+    def __init__(self, rows: pa.Table, asked: Asked) -> None:
         self.rows = rows
         count = rows.num_rows
         self.last = np.asarray(rows["last_seq"])
@@ -138,8 +148,9 @@ class _Count:
         self.strange = np.zeros(count, np.int64)
         self.t_max = np.full(count, BEGINNING, np.int64)
         self.lateness: dict[int | None, Longs] = {
-            bound: np.zeros(count, np.int64) for bound in (None, *bounds)
+            bound: np.zeros(count, np.int64) for bound in (None, *asked.bounds)
         }
+        self.arrivals: dict[WindowSpec, dict[int, Arrivals]] = {w: {} for w in asked.windows}
         self.newest = BEGINNING
         self.missing = self.doubled = 0
         self.shown: list[Fault] = []
@@ -165,6 +176,7 @@ class _Count:
         of = self._of(seqs[0] + first)
         np.maximum.at(self.t_max, of, times)
         live = self.live[of]
+        self._digest(of[live], times[live])
         self._lags(of[live], times[live])
 
     def _of(self, seqs: Longs) -> Longs:
@@ -176,6 +188,13 @@ class _Count:
         np.add.at(counts, of, 1)
         said = np.asarray(pc.fill_null(blocks, -1))
         np.add.at(self.strange, of, said != self.numbers[of])
+
+    def _digest(self, of: Longs, times: Longs) -> None:
+        held, counts = np.unique(of, return_counts=True)
+        for window, known in self.arrivals.items():
+            found = digests(times, np.cumsum(counts), self.newest, window)
+            for at, arrivals in zip(held.tolist(), found, strict=True):
+                known[at] = known[at].merge(arrivals) if at in known else arrivals
 
     def _lags(self, of: Longs, times: Longs) -> None:
         before = np.maximum.accumulate(np.append(self.newest, times))
@@ -193,7 +212,8 @@ class _Count:
         return Recount(
             sum(said), int(self.accepted.sum()), int(self.refused.sum()), self.missing,
             self.doubled,
-            Blocks(self.numbers, self.last, kinds, self.live, self.t_max, self.lateness),
+            Blocks(self.numbers, self.last, kinds, self.live, self.t_max, self.lateness,
+                   self.arrivals),
             [*self.shown, *faults], len(faults),
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from penstock.core.controller import Controller
 from penstock.core.slack import SlackChange, SlackPolicy, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
@@ -20,7 +21,7 @@ from penstock.lake.correction import DONE, PLANNED
 from penstock.lake.generation import Generation, Sealed
 from penstock.lake.log import SLACK
 from penstock.lake.read import read_table
-from penstock.lake.recount import Blocks, Fault
+from penstock.lake.recount import Asked, Blocks, Fault
 from penstock.lake.tables import Tables
 from penstock.lake.view import BACKFILL, SPEED, Position
 
@@ -90,12 +91,18 @@ def read_plans(tables: Tables, step: StepSpec) -> list[dict[str, Any]]:
     return rows.filter(pc.equal(rows["step"], step.name)).to_pylist()
 
 
-def bounds_of(tables: Tables, steps: Iterable[StepSpec]) -> set[int]:
-    """The bounds of every ``max_delay`` that is declared or was ever decided, us."""
+def asked_by(tables: Tables, steps: Iterable[StepSpec]) -> Asked:
+    """What every slack that is declared, or was ever decided, needs to know of the log."""
+    steps = [*steps]
     rows = read_table(Table(tables.decisions()))
-    texts = rows.filter(pc.equal(rows["what"], SLACK))["value"].to_pylist()
-    specs = [*(SlackSpec.from_text(text) for text in texts), *(step.slack for step in steps)]
-    return {s.span for s in specs if s.policy is SlackPolicy.MAX_DELAY}
+    slack = rows.filter(pc.equal(rows["what"], SLACK)).to_pylist()
+    specs = [(r["step"], SlackSpec.from_text(r["value"])) for r in slack]
+    specs += [(step.name, step.slack) for step in steps]
+    steered = {name for name, spec in specs if spec.tuning is not None}
+    return Asked(
+        {spec.span for _, spec in specs if spec.policy is SlackPolicy.MAX_DELAY},
+        {step.window for step in steps if step.name in steered},
+    )
 
 
 def retrace(
@@ -132,6 +139,7 @@ class _Way:
 
     def __init__(self, tables: Tables, step: StepSpec, blocks: Blocks, epoch: Generation) -> None:
         self.step, self.blocks, self.epoch = step, blocks, epoch
+        self._controller: Controller | None = None
         rows = read_table(Table(tables.decisions()))
         rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
         rows = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")])
@@ -143,6 +151,7 @@ class _Way:
         first = [c.spec for c, instant in self.decided if instant <= started]
         self.start = self._start(first[-1] if first else step.slack)
         self.marks: dict[int, int] = {}
+        self._controller = None  # an epoch's has seen nothing
         self._after = {epoch.block: self.start}
         self._live(self.start)
 
@@ -184,6 +193,9 @@ class _Way:
 
     def _step(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
         blocks = self.blocks
+        if slack.tuning is not None:
+            return self._steered(state, i, slack)
+        self._controller = None
         if blocks.kind[i] == "end":
             return replace(state, watermark=FOREVER)
         if blocks.kind[i] == "idle":
@@ -195,6 +207,24 @@ class _Way:
         t_max = max(state.t_max, int(blocks.t_max[i]))
         mark = max(state.watermark, t_max - (slack.span if fixed else k))
         return replace(state, watermark=mark, t_max=t_max, k=k)
+
+    def _steered(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
+        """Under a controller: it alone is shared with the speed layer, its laws are tested."""
+        known, blocks = self._controller, self.blocks
+        if known is None or known.spec.policy is not slack.policy:
+            window = self.step.window
+            known = Controller(window, slack, t_max=state.t_max, watermark=state.watermark)
+        self._controller, known.spec = known, slack
+        if blocks.kind[i] == "end":
+            return replace(state, watermark=FOREVER)
+        if blocks.kind[i] == "idle":
+            known.close(max(state.watermark, state.t_max))
+        elif not blocks.live[i] or blocks.t_max[i] == BEGINNING:
+            return state
+        else:
+            known.after(blocks.arrivals[self.step.window][i])
+        newest = max(state.t_max, known.t_max)
+        return WatermarkState(known.watermark, newest, known.lateness.greatest, known.slack)
 
 
 def _started(tables: Tables, epoch: Generation) -> datetime:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import sqlglot
 
 from penstock.config.pipeline import FileFormat, History, Pipeline
+from penstock.core.controller import Controller
 from penstock.core.expression import to_sql
 from penstock.core.slack import (
     BlockKind,
@@ -31,11 +32,11 @@ from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec, micros
 from penstock.lake.commit import Table
+from penstock.lake.digest import digests, lateness_of
 from penstock.lake.ingest.door import BLOCK
 from penstock.lake.ingest.received import Item, receive
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import judge
-from penstock.lake.log import lateness_of
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables
 
@@ -226,7 +227,7 @@ def effect(sample: Sample, step: StepSpec, slack: SlackSpec | None = None) -> Sl
         slack: instead of the step's.
     """
     slack = slack or step.slack
-    watermarks, state = _watermarks(sample, slack)
+    watermarks, state = _watermarks(sample, slack, step.window)
     kept = _kept(sample, step)
     times, marks = sample.times[kept], watermarks[sample.at[kept] // BLOCK]
     pairs, late = _pairs(step.window, times, marks)
@@ -255,9 +256,11 @@ def alternatives(sample: Sample, step: StepSpec) -> dict[str, SlackEffect]:
     }
 
 
-def _watermarks(sample: Sample, slack: SlackSpec) -> tuple[Micros, State]:
+def _watermarks(sample: Sample, slack: SlackSpec, window: WindowSpec) -> tuple[Micros, State]:
     """The watermark in force for each block, us, and the state after the last one."""
     count = -(-sample.received // BLOCK) or 1
+    if slack.tuning is not None:
+        return _steered(sample, slack, window, count)
     newest = np.full(count, BEGINNING)
     greatest = np.zeros(count, np.int64)
     block = sample.at // BLOCK
@@ -275,6 +278,19 @@ def _watermarks(sample: Sample, slack: SlackSpec) -> tuple[Micros, State]:
         marks.append(before.watermark)
         state = after
     return np.asarray(marks, np.int64), state
+
+
+def _steered(
+    sample: Sample, slack: SlackSpec, window: WindowSpec, count: int
+) -> tuple[Micros, State]:
+    controller = Controller(window, slack)
+    held, ends = np.unique(sample.at // BLOCK, return_counts=True)
+    marks = np.full(count, BEGINNING)
+    found = digests(sample.times, np.cumsum(ends), BEGINNING, window)
+    for block, arrivals in zip(held.tolist(), found, strict=True):
+        marks[block] = controller.watermark
+        controller.after(arrivals)
+    return np.maximum.accumulate(marks), State(controller.watermark, slack=controller.slack)
 
 
 def _pairs(window: WindowSpec, times: Micros, marks: Micros) -> tuple[Micros, Micros]:

@@ -30,6 +30,11 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
 
     pipeline = pipeline_of(settings, arguments.pipeline)
     steps = pipeline.specs if arguments.step is None else (_step(pipeline, arguments.step),)
+    if arguments.quality:
+        from penstock.runtime.terminal_quality import show_quality
+
+        show_quality(anchored(settings), pipeline, steps, console())
+        return 0
     wanted = Wanted(dict(arguments.key), arguments.limit, arguments.revisions)
     show_answers(anchored(settings), pipeline, steps, wanted, console())
     return 0
@@ -93,6 +98,7 @@ def add_arguments(parts: dict[str, argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     part.add_argument("--limit", type=_positive, help="windows a table (default: a screenful)")
     part.add_argument("--revisions", action="store_true", help="every revision of each answer")
+    part.add_argument("--quality", action="store_true", help="slack, coverage, observed errors")
     part = parts["query"]
     part.add_argument("sql", nargs="?", metavar="SQL", help="a SELECT in DuckDB's SQL")
     part.add_argument("--all", action="store_true", help=f"every row, not only {ROWS}")

@@ -18,6 +18,11 @@ from penstock.lake.sample import Queue, Sample, SlackEffect
 from penstock.lake.tables import Tables
 from penstock.runtime.terminal_words import at, count, head, interval, pairs, put, share, table
 
+ASSUMPTIONS = (
+    "a record's value says nothing of its lateness; records are late independently of each other,"
+    " and a window holds as many as quality says, or more. The bound is on the window's total"
+)
+
 
 def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out: Console) -> None:
     """Explain a pipeline on its file and on the first records of its source.
@@ -167,15 +172,23 @@ def _example(plan: WindowPlan) -> str:
 
 
 def _show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
-    span = spoken(step.slack.span)
+    span, tuning = spoken(step.slack.span), step.slack.tuning
     if step.slack.policy is SlackPolicy.FIXED:
         slack = f"fixed {span}: the watermark stays {span} behind the newest event time"
+    elif tuning is not None:
+        slack = (
+            f"{step.slack.policy}: the watermark stays as far behind the newest event time as"
+            f" {tuning.threshold:.2%} of a window's records need, in all but {tuning.delta:.2%} of"
+            f" the windows; a window is measured {spoken(tuning.horizon)} after its end"
+        )
     else:
         slack = (
             "max_delay: the watermark stays behind the newest event time by the greatest lateness"
             f" so far; a lateness above {span} does not count"
         )
     rows: list[tuple[str, str | Text]] = [("slack", slack)]
+    if tuning is not None:
+        rows.append(("assumes", ASSUMPTIONS))
     if step.window.windows and step.slack.policy is SlackPolicy.FIXED:
         start, end = step.window.windows[0]
         due = at(end + timedelta(microseconds=step.slack.span))
@@ -191,6 +204,8 @@ def _show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
 def _show_effect(step: StepPlan, plan: Explanation, effect: SlackEffect, out: Console) -> None:
     span = spoken(step.slack.span)
     named = f"fixed {span}"
+    if step.slack.tuning is not None:
+        named = f"{step.slack.policy} (K comes to {spoken(effect.k)})"
     if step.slack.policy is SlackPolicy.MAX_DELAY:
         named = f"max_delay up to {span} (K comes to {spoken(effect.k)})"
     timely = effect.pairs - effect.late_pairs

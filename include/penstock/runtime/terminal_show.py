@@ -149,6 +149,8 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         watermark = f"{at(instant(mark))}: windows that end by then are answered"
     if step.slack.policy is SlackPolicy.FIXED:
         policy = "fixed"
+    elif step.slack.tuning is not None:
+        policy = f"{step.slack.policy}, for {step.slack.tuning.threshold:.2%} of a window"
     else:
         policy = f"greatest lateness so far, up to {spoken(step.slack.span)}"
     return pairs(

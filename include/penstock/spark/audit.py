@@ -20,7 +20,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import EPOCH, instant, micros
 from penstock.lake.generation import Generation, generations
 from penstock.lake.recount import Fault, Recount, recount
-from penstock.lake.retrace import Plans, bounds_of, read_plans, retrace
+from penstock.lake.retrace import Plans, asked_by, read_plans, retrace
 from penstock.lake.tables import Tables
 from penstock.lake.view import Position, position
 from penstock.spark.compare import KINDS, LATE_ROWS, TIMELY, Comparison
@@ -59,8 +59,8 @@ class Audit:
         """The log up to a position, counted again."""
         if at.sealed.block not in self._counts:
             events = self.tables.events(self.pipeline.types)
-            bounds = bounds_of(self.tables, self.pipeline.specs)
-            counted = recount(self.tables, events, at.sealed.seq, at.sealed.block, bounds)
+            asked = asked_by(self.tables, self.pipeline.specs)
+            counted = recount(self.tables, events, at.sealed.seq, at.sealed.block, asked)
             self._counts[at.sealed.block] = counted
         return self._counts[at.sealed.block]
 

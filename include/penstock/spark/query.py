@@ -15,8 +15,8 @@ from penstock.core.slack import SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec
 from penstock.lake.commit import Table
-from penstock.lake.generation import Generation, Registry, generations
-from penstock.lake.log import BoundedLateness, read_summaries, slack_changes, watermarks
+from penstock.lake.generation import Generation, Registry, controller_before, generations
+from penstock.lake.log import Seen, read_summaries, slack_changes, watermarks
 from penstock.lake.tables import Tables, local
 from penstock.spark.mapper import Marks
 from penstock.spark.reducer import Reducer
@@ -57,6 +57,7 @@ def start_query(
         tables=tables,
         events=events,
         generation=generation,
+        controller=controller_before(tables, step, generation),
         changes=changes,
         past=past_marks(tables, Table(events), epoch, generation, changes, step.window),
         shards=shards,
@@ -107,15 +108,12 @@ def past_marks(
     """
     marks = [(BEGINNING, epoch.state.watermark)]
     if at.number != epoch.number:
-        bounded = BoundedLateness(events)
-        past = read_summaries(tables)
-        for block in past:
-            if block.number < epoch.block and block.live and block.t_max is not None:
-                bounded.newest = max(bounded.newest, block.t_max)
+        seen, past = Seen(events, window), read_summaries(tables)
+        seen.pass_by(b for b in past if b.number < epoch.block)
         lived = [b for b in past if epoch.block <= b.number < at.block]
         start = WatermarkState(epoch.state.watermark, epoch.state.t_max, epoch.state.k, 0)
         seq = epoch.seq + 1
-        for block, before, _ in watermarks(start, lived, changes, bounded):
+        for block, before, _ in watermarks(start, lived, changes, seen):
             Marks.add(marks, seq, before.watermark, window)
             seq = block.last_seq + 1
     return Marks.of(marks)

@@ -125,6 +125,8 @@ class StepSink:
             "t_max_us": meta["t_max"],
             "k_us": meta["k"],
             "slack_us": meta["slack"],
+            "controller": meta["controller"],
+            **(meta["coverage"] or {}),
             "records": meta["records"],
             "pairs_late": pc.sum(late["n_records"]).as_py() or 0,
             "pairs_answered": pc.sum(answers["n_records"]).as_py() or 0,

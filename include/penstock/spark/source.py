@@ -21,13 +21,14 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock.core.controller import Measured
 from penstock.core.crash import reached
 from penstock.core.slack import SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.generation import FORM, Generation
-from penstock.lake.log import BoundedLateness, summaries, watermarks
+from penstock.lake.log import Seen, summaries, watermarks
 from penstock.lake.read import Tail, data_files, read_pieces
 from penstock.lake.tables import INSTANT, Tables, TableSpec
 from penstock.spark.kernel import hash_rows
@@ -36,6 +37,8 @@ from penstock.spark.mapper import Marks, closed_of, columns_of, map_records, win
 from penstock.spark.wire import PACKET, PARTIAL, PUNCTUATION, SEED, Wire, message, packets
 
 FORMAT = "penstock_log"
+TOLD = ("block", "seq", "t_max", "k", "slack", "controller", "coverage")
+"""What the sink hears of an offset."""
 WHOLE = 20_000
 """Fewer records are not worth a second task."""
 
@@ -49,6 +52,7 @@ class SourceSpec:
         tables: where the log lies.
         events: the table of events as the pipeline file declares it.
         generation: where to start, and from which state.
+        controller: of the slack there, as it was written down.
         changes: slack decisions.
         past: watermarks in force in the epoch before the generation.
         shards: ids of the reducer's shards.
@@ -60,6 +64,7 @@ class SourceSpec:
     tables: Tables
     events: TableSpec
     generation: Generation
+    controller: str
     changes: tuple[SlackChange, ...]
     past: Marks
     shards: tuple[int, ...]
@@ -114,7 +119,7 @@ class LogReader(DataSourceStreamReader):
         self.spec = spec
         self._blocks: Tail | None = None
         self._events: Table | None = None
-        self._bounded: BoundedLateness | None = None
+        self._seen: Seen | None = None
         self._waiting: list[Any] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -135,6 +140,7 @@ class LogReader(DataSourceStreamReader):
             "t_max": start.state.t_max,
             "k": start.state.k,
             "slack": start.state.slack,
+            "controller": self.spec.controller,
             "first": True,
             "form": FORM,
         }
@@ -148,7 +154,7 @@ class LogReader(DataSourceStreamReader):
             start = json.loads(start)
         self._open(start["block"])
         assert self._blocks is not None  # noqa: S101
-        assert self._bounded is not None  # noqa: S101
+        assert self._seen is not None  # noqa: S101
         if len(self._waiting) < self.spec.blocks:
             self._waiting.extend(summaries(self._blocks.take()))
         self._waiting = [b for b in self._waiting if b.number >= start["block"]]
@@ -156,10 +162,11 @@ class LogReader(DataSourceStreamReader):
         if not taken and not start["first"]:
             return start
         state = WatermarkState(start["watermark"], start["t_max"], start["k"], start["slack"])
+        self._seen.go_on(start["controller"])
         marks: list[tuple[int, int]] = []
         closings: list[tuple[int, int]] = []
         seq, window = start["seq"] + 1, self.spec.step.window
-        for block, before, after in watermarks(state, taken, self.spec.changes, self._bounded):
+        for block, before, after in watermarks(state, taken, self.spec.changes, self._seen):
             Marks.add(marks, seq, before.watermark, window)
             seq = block.last_seq + 1
             if window.ends(after.watermark) > window.ends(before.watermark):
@@ -173,6 +180,8 @@ class LogReader(DataSourceStreamReader):
             "t_max": state.t_max,
             "k": state.k,
             "slack": state.slack,
+            "controller": self._seen.controller(),
+            "coverage": _coverage(self._seen.measured),
             "first": False,
             "form": FORM,
             "marks": marks or [(start["seq"] + 1, start["watermark"])],
@@ -191,7 +200,7 @@ class LogReader(DataSourceStreamReader):
             "to": end["watermark"],
             "closings": end["closings"],
             "records": end["seq"] - start["seq"],
-            **{k: end[k] for k in ("block", "seq", "t_max", "k", "slack")},
+            **{k: end[k] for k in TOLD},
         }
         parts = [
             Part(a, b, tuple(f.path for f in files if f.holds(a, b)), marks)
@@ -246,12 +255,27 @@ class LogReader(DataSourceStreamReader):
             return
         self._blocks = Tail(Table(self.spec.tables.blocks()), "block", -1)
         self._events = Table(self.spec.events)
-        self._bounded = BoundedLateness(self._events)
+        self._seen = Seen(self._events, self.spec.step.window)
         found = summaries(self._blocks.take())
-        for past in found:
-            if past.number < block and past.live and past.t_max is not None:
-                self._bounded.newest = max(self._bounded.newest, past.t_max)
+        self._seen.pass_by(b for b in found if b.number < block)
         self._waiting = [b for b in found if b.number >= block]
+
+
+def _coverage(measured: list[Measured]) -> dict[str, Any] | None:
+    """Of the windows that a micro-batch measured; none: there was none."""
+    if not measured:
+        return None
+    covered = [m.coverage for m in measured]
+    last = measured[-1]
+    return {
+        "windows_measured": len(measured),
+        "windows_below": sum(m.below for m in measured),
+        "coverage": sum(covered) / len(covered),
+        "coverage_least": min(covered),
+        "threshold": last.threshold,
+        "alpha": last.alpha,
+        "margin": last.margin,
+    }
 
 
 def _cut(first: int, last: int, tasks: int) -> list[tuple[int, int]]:

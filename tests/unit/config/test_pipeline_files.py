@@ -96,8 +96,24 @@ PROBLEMS = {
     "half a landmark": (GOOD.replace("{size: PT1H}", "{period: PT1H}"), [
         "bad.yaml:9  steps.per_site.window  a landmark window needs both since and period"]),
     "two slacks": (GOOD.replace("{fixed: PT5M}", "{fixed: PT5M, max_delay: {bound: PT1H}}"), [
-        "bad.yaml:13  steps.per_site.slack  name one policy: {fixed: PT5M} or"
-        " {max_delay: {bound: PT12H}}"]),
+        "bad.yaml:13  steps.per_site.slack  name one policy: {fixed: PT5M},"
+        " {max_delay: {bound: PT12H}}, {quantile: {}} or {pd: {}}"]),
+    "a steered slack without a target": (GOOD.replace("{fixed: PT5M}", "{quantile: {}}"), [
+        "bad.yaml:7  steps.per_site  slack pd and quantile need a quality target: quality:"
+        " {epsilon: 0.05, delta: 0.05}"]),
+    "a target without a steered slack": (
+        GOOD + "    quality: {epsilon: 0.05, delta: 0.05}\n", [
+        "bad.yaml:7  steps.per_site  quality has no effect with this slack. Use slack:"
+        " {quantile: {}} or delete quality"]),
+    "an epsilon of all": (GOOD.replace("{fixed: PT5M}", "{quantile: {}}") +
+        "    quality: {epsilon: 1, delta: 0.05}\n", [
+        "bad.yaml:14  steps.per_site.quality  epsilon 1 is no relative error to stay below: choose"
+        " one between 0 and 1, as in 0.05. For answers without any error use slack: max_delay."]),
+    "a delta of nothing": (GOOD.replace("{fixed: PT5M}", "{pd: {}}") +
+        "    quality: {epsilon: 0.05, delta: 0}\n", [
+        "bad.yaml:14  steps.per_site.quality  delta 0 is no share of answers that may be further"
+        " off: choose one between 0 and 1, as in 0.05. No buffer can promise 0; the correction"
+        " makes every answer exact."]),
     "a source in two places": (GOOD.replace("files: in", "files: in, delta: x"), [
         "bad.yaml:1  source  name one place: files (a folder) or delta (a table)"]),
     "a wrong cron": (GOOD + "audit: {cron: hourly}\n", [

@@ -20,11 +20,12 @@ from penstock.core.clock import Clock
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.commit import ConflictError, Table
+from penstock.lake.digest import lateness_of
 from penstock.lake.ingest.received import BROKEN, Item, Received, receive, unreadable
 from penstock.lake.ingest.seen import SeenIds
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import REPEATED, Judged, judge
-from penstock.lake.log import HISTORY, LIVE, lateness_of
+from penstock.lake.log import HISTORY, LIVE
 from penstock.lake.read import Tail, read_table
 from penstock.lake.tables import INSTANT, Tables
 

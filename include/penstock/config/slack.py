@@ -1,0 +1,133 @@
+"""How long a step waits for late records, and how good its timely answers must be."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import timedelta
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from penstock.config.model import Model
+from penstock.core.coverage import QualityTarget, coverage_threshold
+from penstock.core.errors import ConfigError
+from penstock.core.measure import Function
+from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
+from penstock.core.window import micros
+
+
+class MaxDelay(Model):
+    """K is the greatest lateness seen so far."""
+
+    bound: timedelta = Field(gt=timedelta(0), description="Greater lateness does not count.")
+
+
+class Steered(Model):
+    """K follows coverage: what a window held when it closed, of all that came for it."""
+
+    measure_after: timedelta | None = Field(
+        default=None,
+        ge=timedelta(0),
+        description="How long after its end a window is measured, event time; none: 5 sizes.",
+    )
+    recent: timedelta | None = Field(
+        default=None, gt=timedelta(0), description="Event time for which lateness is remembered."
+    )
+
+    def tuning(
+        self, quality: "Quality", functions: Collection[Function], size: timedelta
+    ) -> Tuning:
+        """As the core knows it."""
+        horizon = 5 * size if self.measure_after is None else self.measure_after
+        recent = None if self.recent is None else micros(self.recent)
+        return Tuning(quality.threshold(functions), quality.delta, micros(horizon), recent)
+
+
+class Pd(Steered):
+    """K = alpha k: a share of the greatest lateness, steered by coverage (HPM)."""
+
+    kp: float = Field(default=0.2, ge=0, description="Weight of the error.")
+    kd: float = Field(default=4.0, ge=0, description="Weight of the error's change.")
+
+    def tuning(
+        self, quality: "Quality", functions: Collection[Function], size: timedelta
+    ) -> Tuning:
+        """As the core knows it; without ``recent`` the lateness of all time counts."""
+        plain = super().tuning(quality, functions, size)
+        return replace(plain, kp=self.kp, kd=self.kd)
+
+
+class Quantile(Steered):
+    """K is what the recent lateness asks for, steered by how often coverage was too small."""
+
+    def tuning(
+        self, quality: "Quality", functions: Collection[Function], size: timedelta
+    ) -> Tuning:
+        """As the core knows it; without ``recent`` 20 sizes of event time count."""
+        plain = super().tuning(quality, functions, size)
+        return replace(plain, recent=plain.recent or micros(20 * size))
+
+
+class Quality(Model):
+    """P(relative error of a window's total at its close >= epsilon) <= delta."""
+
+    epsilon: float = Field(description="Relative error to stay below; of quantiles, by rank.")
+    delta: float = Field(description="Share of windows that may be further off.")
+    records: int = Field(
+        default=100, ge=2, description="Records a window is expected to hold, at least."
+    )
+    least: int = Field(
+        default=1, ge=1, description="Answers of fewer records do not count as violations."
+    )
+    cv: float = Field(
+        default=1.0, ge=0, description="Expected standard deviation of the values, of their mean."
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        try:
+            QualityTarget(self.epsilon, self.delta)
+        except ConfigError as wrong:
+            raise ValueError(str(wrong)) from wrong
+        return self
+
+    def threshold(self, functions: Collection[Function]) -> float:
+        """Coverage that is enough for all of these measures."""
+        target = QualityTarget(self.epsilon, self.delta)
+        return coverage_threshold(target, functions, self.records, self.cv**2)
+
+
+class SlackConfig(Model):
+    """How far the watermark stays behind the newest event time."""
+
+    fixed: timedelta | None = Field(default=None, ge=timedelta(0), description="K, as given.")
+    max_delay: MaxDelay | None = Field(default=None, description="K = greatest lateness so far.")
+    pd: Pd | None = Field(default=None, description="K is steered by coverage; needs quality.")
+    quantile: Quantile | None = Field(
+        default=None, description="K as the recent lateness asks for; needs quality."
+    )
+
+    @model_validator(mode="after")
+    def _one_policy(self) -> Self:
+        named = [p for p in SlackPolicy if getattr(self, p.value) is not None]
+        if len(named) != 1:
+            raise ValueError(
+                "name one policy: {fixed: PT5M}, {max_delay: {bound: PT12H}}, {quantile: {}} or"
+                " {pd: {}}"
+            )
+        return self
+
+    @property
+    def steered(self) -> Steered | None:
+        """The policy, if it is one that needs a quality target."""
+        return self.pd or self.quantile
+
+    def spec(
+        self, quality: Quality | None, functions: Collection[Function], size: timedelta
+    ) -> SlackSpec:
+        """As the core knows it."""
+        if self.steered is not None and quality is not None:
+            policy = SlackPolicy.QUANTILE if self.pd is None else SlackPolicy.PD
+            return SlackSpec(policy, 0, self.steered.tuning(quality, functions, size))
+        if self.max_delay is not None:
+            return SlackSpec(SlackPolicy.MAX_DELAY, micros(self.max_delay.bound))
+        return SlackSpec(SlackPolicy.FIXED, micros(self.fixed or timedelta()))

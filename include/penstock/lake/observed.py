@@ -1,0 +1,123 @@
+"""How good the timely answers were, now that they are corrected, and what the slack did for it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.measure import Function
+from penstock.core.step import StepSpec
+from penstock.lake.commit import Table
+from penstock.lake.generation import Sealed
+from penstock.lake.read import read_table
+from penstock.lake.tables import Tables
+from penstock.lake.view import BACKFILL, SPEED, answers_at, in_force, position
+
+BOUNDED = (Function.COUNT, Function.SUM, Function.AVG)
+"""Measures with a bound on their relative error."""
+STEERING = ("coverage", "coverage_least", "threshold", "alpha", "margin", "windows_measured",
+            "windows_below")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One measure's relative errors.
+
+    Attributes:
+        measure: its name.
+        answers: that are in force and were in time, or should have been.
+        beyond: whose timely value was off by epsilon or more, or was not there.
+        mean, greatest: relative error; a value that was not there counts 1.
+    """
+
+    measure: str
+    answers: int
+    beyond: int
+    mean: float
+    greatest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """One micro-batch: up to which event time, K, and what it measured.
+
+    Attributes:
+        at: newest event time.
+        slack: K in force after it, us.
+        steering: columns of ``control`` by name; none: no window was measured.
+    """
+
+    at: datetime
+    slack: int
+    steering: dict[str, float] | None
+
+
+def observed(tables: Tables, step: StepSpec, epsilon: float, records: int) -> list[Observed]:
+    """Relative errors of the timely answers against those in force, windows still pending too.
+
+    Args:
+        tables: of the pipeline.
+        step: the step.
+        epsilon: the relative error to stay below.
+        records: answers of fewer records do not count.
+    """
+    at = position(tables, step)
+    if at is None:
+        return []
+    rows = answers_at(tables, step, at)
+    now, names = in_force(rows, step), ["window_start", *step.key_names]
+    now = now.filter(pc.not_equal(now["reason"], BACKFILL))
+    timely = rows.filter(pc.equal(rows["reason"], SPEED))
+    on = " AND ".join(f't."{name}" IS NOT DISTINCT FROM n."{name}"' for name in names)
+    found = []
+    with duckdb.connect() as connection:
+        connection.register("timely", timely)
+        connection.register("now", now)
+        for measure in (m for m in step.measures if m.function in BOUNDED):
+            error = _error(measure.name)
+            found.append(Observed(measure.name, *_figures(connection, error, on, epsilon, records)))
+    return found
+
+
+def _error(name: str) -> str:
+    was, true = f't."{name}"::DOUBLE', f'n."{name}"::DOUBLE'
+    return (
+        f"CASE WHEN {was} IS NOT DISTINCT FROM {true} THEN 0 WHEN {was} IS NULL OR {true} IS NULL"
+        f" OR {true} = 0 THEN 1 ELSE abs({was} - {true}) / abs({true}) END"
+    )
+
+
+def _figures(
+    connection: duckdb.DuckDBPyConnection, error: str, on: str, epsilon: float, records: int
+) -> tuple[int, int, float, float]:
+    row = connection.execute(
+        f"SELECT count(*), count(*) FILTER (e >= ?), coalesce(avg(e), 0), coalesce(max(e), 0)"  # noqa: S608
+        f" FROM (SELECT {error} AS e FROM now n LEFT JOIN timely t ON {on}"
+        f" WHERE n.n_records >= ?)",
+        [epsilon, records],
+    ).fetchone()
+    assert row is not None  # noqa: S101  an aggregate has a row
+    return int(row[0]), int(row[1]), float(row[2]), float(row[3])
+
+
+def waited(tables: Tables, step: StepSpec) -> list[Waited]:
+    """What every sealed micro-batch that moved the newest event time did, in order."""
+    at = position(tables, step)
+    if at is None:
+        return []
+    keys = ["generation", "micro_batch"]
+    rows = read_table(Table(tables.control(step)), [*keys, *STEERING])
+    known = {(r["generation"], r["micro_batch"]): r for r in rows.to_pylist()}
+    return [_waited(row, known[row.generation, row.micro_batch]) for row in at.rows if _lives(row)]
+
+
+def _lives(row: Sealed) -> bool:
+    return abs(row.state.t_max) < 2**61
+
+
+def _waited(row: Sealed, steering: dict[str, float]) -> Waited:
+    at = pa.scalar(row.state.t_max, pa.int64()).cast(pa.timestamp("us", "UTC")).as_py()
+    held = {name: steering[name] for name in STEERING}
+    return Waited(at, row.state.slack, held if steering["windows_measured"] else None)

@@ -1,0 +1,139 @@
+"""Laws 0, 1 and 2 under a slack that follows coverage: one trace, whatever the cut or the crash."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from penstock.lake.commit import Table
+from penstock.lake.generation import generations, sealed_rows
+from penstock.lake.ingest import door
+from penstock.lake.log import LIVE, slack_changes
+from penstock.lake.read import read_table
+from penstock.lake.recount import recount
+from penstock.lake.retrace import Plans, asked_by, read_plans, retrace
+from penstock.lake.view import position
+from tests.doubles import lose_memory
+from tests.lakes import Lake, make_lake
+from tests.steps import CASES
+from tests.streams import disordered, write_jsonl
+
+QUALITY = {"epsilon": 0.1, "delta": 0.1, "records": 50}
+SLACKS: dict[str, Any] = {
+    "quantile": {"quantile": {"measure_after": "PT60S", "recent": "PT10M"}},
+    "pd": {"pd": {"measure_after": "PT30S"}},
+    "pd of late": {"pd": {"recent": "PT5M", "kp": 0.5}},
+}
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "BLOCK", 16)
+
+
+def filled(home: Path, slack: str, mode: str = "bounded") -> Lake:
+    """A lake whose source has many records that are minutes late."""
+    step, oracle = CASES["sites"]
+    case = (step | {"slack": SLACKS[slack], "quality": QUALITY}, oracle)
+    source = {"files": str(home / "live"), "format": "jsonl", "mode": mode}
+    lake = make_lake(home, case, source=source)
+    lake.query()
+    rows = disordered(1_500, seed=4, apart=2.0, late_share=0.2, late_by=300.0)
+    for row in rows[7::40]:
+        row["site"] = None
+    for number in range(10):
+        write_jsonl(home / "live" / f"{number}.jsonl", rows[150 * number : 150 * (number + 1)])
+    lake.ingest(LIVE)
+    return lake
+
+
+def trace(lake: Lake) -> list[tuple[int, int]]:
+    return [(s.block, s.state.slack) for s in sealed_rows(lake.tables, lake.step, 0)]
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.usefixtures("small_blocks")
+def test_one_trace_for_any_cut(tmp_path: Path, slack: str) -> None:
+    found, counted = {}, set()
+    for cut in (1, 7, 50):
+        lake = filled(tmp_path / str(cut), slack)
+        lake.query(blocks=cut).run()
+        lake.check()
+        lake.correct()
+        lake.check()
+        found[cut] = dict(trace(lake))
+        names = ["windows_measured", "windows_below"]
+        rows = read_table(Table(lake.tables.control(lake.step)), names)
+        counted.add(tuple(pc.sum(rows[name]).as_py() for name in names))
+    assert len(counted) == 1, "the same windows were measured"
+    assert min(counted)[0] > 50
+    assert len(set(found[1].values())) > 10, "K moved"
+    for cut in (7, 50):
+        assert len(found[cut]) > 1
+        assert found[cut].items() <= found[1].items()
+
+
+@pytest.mark.parametrize("slack", ["quantile", "pd"])
+@pytest.mark.parametrize("lost", ["newest", "offsets", "commits", "all"])
+@pytest.mark.usefixtures("small_blocks")
+def test_the_same_trace_after_the_checkpoint_was_lost(
+    tmp_path: Path, slack: str, lost: str
+) -> None:
+    whole = filled(tmp_path / "whole", slack)
+    whole.query(blocks=3).run()
+    lake = filled(tmp_path / "lost", slack)
+    for _ in range(3):
+        query = lake.query(blocks=3)
+        for _ in range(4):
+            query.work()
+        lose_memory(query.folder, lost)
+    lake.query(blocks=3).run()
+    lake.check()
+    assert trace(lake)[-1] == trace(whole)[-1]
+    assert dict(trace(lake)).items() <= dict(trace(filled_by_one(tmp_path / "one", slack))).items()
+    if lost == "all":
+        assert len(generations(lake.tables, lake.step)) > 1
+
+
+def filled_by_one(home: Path, slack: str) -> Lake:
+    lake = filled(home, slack)
+    lake.query(blocks=1).run()
+    return lake
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.usefixtures("small_blocks")
+def test_the_audit_goes_the_same_way_again(tmp_path: Path, slack: str) -> None:
+    lake = filled(tmp_path, slack)
+    lake.query(blocks=5).run()
+    lake.correct()
+    tables, step = lake.tables, lake.step
+    at = position(tables, step)
+    assert at is not None
+    events = tables.events(lake.pipeline.types)
+    log = recount(tables, events, at.sealed.seq, at.sealed.block, asked_by(tables, [step]))
+    plans = Plans(read_plans(tables, step))
+    again = retrace(tables, step, log.blocks, at, generations(tables, step), plans)
+    assert (again.batches, again.generations, again.plans) == ([], [], [])
+    assert again.watermark == at.sealed.state.watermark
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_changed_policy_holds_from_the_next_block(tmp_path: Path) -> None:
+    lake = filled(tmp_path, "quantile", mode="live")
+    lake.query(blocks=4).run()
+    lake.edit(slack={"fixed": "PT30S"}, quality=None)
+    query = lake.query(blocks=4)
+    more = disordered(400, seed=5, apart=2.0, late_share=0.2, late_by=300.0)
+    write_jsonl(tmp_path / "live" / "more.jsonl", more)
+    lake.ingest(LIVE)
+    query.run()
+    decided = slack_changes(lake.tables, lake.step.name)[-1].block
+    rows = read_table(Table(lake.tables.control(lake.step)), ["block", "controller", "slack_us"])
+    before = [r for r in rows.to_pylist() if r["block"] <= decided]
+    after = [r for r in rows.to_pylist() if r["block"] > decided]
+    assert len(before) > 10
+    assert all(r["controller"] for r in before)
+    assert after
+    assert all(r["controller"] == "" and r["slack_us"] == 30_000_000 for r in after)

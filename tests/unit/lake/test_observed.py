@@ -1,0 +1,65 @@
+"""Observed errors of timely answers, against the oracle's timely and corrected answers."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from penstock.config.settings import Settings
+from penstock.lake.ingest import door
+from penstock.lake.observed import observed, waited
+from penstock.runtime.terminal_quality import show_quality
+from tests import reference as ref
+from tests.doubles import blocks_of
+from tests.lakes import Lake
+from tests.laws.test_steered_slack import filled
+
+EPSILON = 0.1
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    monkeypatch.setattr(door, "BLOCK", 16)
+    made = filled(tmp_path, "quantile")
+    made.query(blocks=9).run()
+    made.correct()
+    return made
+
+
+@pytest.mark.parametrize("least", [1, 6])
+def test_the_errors_are_the_oracle_s(lake: Lake, least: int) -> None:
+    truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
+    found = {one.measure: one for one in observed(lake.tables, lake.step, EPSILON, least)}
+    assert set(found) == {"n", "total", "mean", "bags_sum", "known"}
+    for name, one in found.items():
+        errors = []
+        for pair, now in truth.corrected.items():
+            if now.n_records < least:
+                continue
+            was = truth.timely.get(pair)
+            old, new = was and was.values[name].value, now.values[name].value
+            if old == new and was is not None:
+                errors.append(0.0)
+            elif old is None or not new:
+                errors.append(0.0 if was is None and new is None else 1.0)
+            else:
+                errors.append(abs(old - new) / abs(new))
+        assert one.answers == len(errors) > 100
+        assert one.beyond == sum(e >= EPSILON for e in errors) > 0
+        assert one.mean == pytest.approx(sum(errors) / len(errors))
+        assert one.greatest == pytest.approx(max(errors))
+
+
+def test_what_is_shown_names_k_coverage_and_errors(lake: Lake, tmp_path: Path) -> None:
+    out = Console(record=True, width=140)
+    settings = Settings(home=lake.home)
+    show_quality(settings, lake.pipeline, lake.pipeline.specs, out)
+    text = out.export_text()
+    assert "Slack quantile" in text
+    assert "windows measured" in text
+    assert "epsilon 0.1" in text
+    steered = [w for w in waited(lake.tables, lake.step) if w.steering is not None]
+    assert steered
+    assert f"{steered[-1].steering['coverage']:.2%}" in text
+    picture = (settings.docs / "p" / "quality-s.svg").read_text()
+    assert "slack K, s" in picture or "<svg" in picture
