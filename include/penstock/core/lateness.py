@@ -104,7 +104,9 @@ class Lateness:
         counts = [self.counts[number] for number in numbers]
         edges = [EDGES[number] for number in numbers]
         beyond = [*accumulate(reversed(counts), initial=0)][::-1]
-        weighted = [*accumulate(map(mul, reversed(counts), reversed(edges)), initial=0)][::-1]
+        weighted: list[int] = [*accumulate(map(mul, reversed(counts), reversed(edges)), initial=0)][
+            ::-1
+        ]
         total = beyond[0]
 
         def exceeding(limit: int) -> int:  # sum of max(L - limit, 0)
