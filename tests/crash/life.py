@@ -29,6 +29,7 @@ from tests.crash.points import Reached, read_trace
 from tests.doubles import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.lakes import Lake
 from tests.spark.conftest import Scene, make_scene, python_path
+from tests.steps import HOURLY, SINCE
 from tests.streams import disordered, write_files
 
 JOBS = Path(__file__).with_name("jobs.py")
@@ -38,6 +39,11 @@ JOURNEY = ("preload", "keep:preloaded", "stream", "keep:answered", "correct", "k
 STARTS = {"preload": "", "ingest": "preloaded", "launch": "preloaded", "stream": "preloaded",
           "correct": "answered", "audit": "corrected", "maintain": "corrected"}  # fmt: skip
 """The copy of the lake a job starts from."""
+STEERED = {
+    "slack": {"quantile": {"measure_after": "PT30M", "recent": "PT3H"}},
+    "quality": {"epsilon": 0.1, "delta": 0.1, "records": 50},
+}
+"""A controller of slack is part of what must come out the same after every kill."""
 SEALED = ("generation", "micro_batch")
 DEADLINE = 600.0
 """Seconds; a busy machine is no failure."""
@@ -69,7 +75,8 @@ class Life:
                 write_files(self.folder / name, part, draw.randint(60, 130))
         history = {"files": str(self.folder / "history"), "format": "parquet"}
         live = {"files": str(self.folder / "live"), "format": "parquet", "mode": "bounded"}
-        return make_scene(self.folder / "home", history=history, source=live)
+        steps = {"hourly": HOURLY | STEERED, "since": SINCE}
+        return make_scene(self.folder / "home", history=history, source=live, steps=steps)
 
     def at(self, job: str, home: Path) -> Scene:
         """The scene in another place, as it is when a job starts."""
