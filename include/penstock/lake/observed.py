@@ -7,12 +7,14 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.controller import Measured
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.generation import Sealed
+from penstock.lake.log import Seen, read_summaries, slack_changes, watermarks
 from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
+from penstock.lake.tables import Tables, TableSpec
 from penstock.lake.view import BACKFILL, SPEED, answers_at, in_force, position
 
 BOUNDED = (Function.COUNT, Function.SUM, Function.AVG)
@@ -100,6 +102,22 @@ def _figures(
     ).fetchone()
     assert row is not None  # noqa: S101  an aggregate has a row
     return int(row[0]), int(row[1]), float(row[2]), float(row[3])
+
+
+def measured(tables: Tables, step: StepSpec, events: TableSpec) -> list[Measured]:
+    """Every window whose coverage moved the slack, in the order of their ends.
+
+    The log is folded once more from the epoch on: ``control`` only keeps sums of micro-batches.
+    """
+    at = position(tables, step)
+    if at is None or step.slack.tuning is None:
+        return []
+    seen, blocks, epoch = Seen(Table(events), step.window), read_summaries(tables), at.epoch
+    seen.pass_by(b for b in blocks if b.number < epoch.block)
+    lived = [b for b in blocks if epoch.block <= b.number < at.sealed.block]
+    for _ in watermarks(epoch.state, lived, slack_changes(tables, step.name), seen):
+        pass
+    return seen.measured
 
 
 def waited(tables: Tables, step: StepSpec) -> list[Waited]:

@@ -9,9 +9,11 @@ from rich.text import Text
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.control.explain import spoken
+from penstock.core.controller import Measured
 from penstock.core.slack import SlackPolicy
 from penstock.core.step import StepSpec
-from penstock.lake.observed import Observed, Waited, observed, waited
+from penstock.core.window import instant
+from penstock.lake.observed import Observed, Waited, measured, observed, waited
 from penstock.lake.tables import Tables
 from penstock.runtime.terminal_words import at, head, put, share, table
 
@@ -37,7 +39,8 @@ def show_quality(
         _show_errors(observed(tables, step, epsilon, least), epsilon, least, out)
         path = settings.docs / pipeline.name / f"quality-{step.name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        draw({f"{step.name}, {step.slack.policy}": told}, path)
+        windows = measured(tables, step, tables.events(pipeline.types))
+        draw(step, told, windows, path)
         out.print(Text(f"  picture  {path}", style="dim"))
 
 
@@ -46,21 +49,21 @@ def _show_steering(step: StepSpec, told: Sequence[Waited], out: Console) -> None
     shown = table(*columns, right=columns[1:], title=f"Slack {step.slack.policy}, newest first")
     every = [w for w in told if w.steering is not None] or list(told)
     for one in reversed(every[-LINES:]):
-        held = one.steering
+        found = one.steering
         shown.add_row(
             at(one.at),
             spoken(one.slack),
-            *(("",) * 5 if held is None else (
-                f"{held['coverage']:.2%}", f"{held['coverage_least']:.2%}",
-                f"{held['threshold']:.2%}", f"{held['windows_measured']:,.0f}",
-                f"{held['windows_below']:,.0f}",
+            *(("",) * 5 if found is None else (
+                f"{found['coverage']:.2%}", f"{found['coverage_least']:.2%}",
+                f"{found['threshold']:.2%}", f"{found['windows_measured']:,.0f}",
+                f"{found['windows_below']:,.0f}",
             )),
         )  # fmt: skip
     put(shown, out)
-    measured = [w.steering for w in told if w.steering is not None]
-    if step.slack.policy in {SlackPolicy.PD, SlackPolicy.QUANTILE} and measured:
-        windows = int(sum(m["windows_measured"] for m in measured))
-        below = int(sum(m["windows_below"] for m in measured))
+    held = [w.steering for w in told if w.steering is not None]
+    if step.slack.policy in {SlackPolicy.PD, SlackPolicy.QUANTILE} and held:
+        windows = int(sum(m["windows_measured"] for m in held))
+        below = int(sum(m["windows_below"] for m in held))
         said = f"  {windows:,} windows measured, {share(below, windows)} held less than needed."
         out.print(Text(said))
 
@@ -77,25 +80,29 @@ def _show_errors(found: Sequence[Observed], epsilon: float, least: int, out: Con
     put(shown, out)
 
 
-def draw(every: dict[str, Sequence[Waited]], path: Path) -> None:
-    """K over event time, and the coverage of measured windows; one line a step."""
+def draw(step: StepSpec, told: Sequence[Waited], windows: Sequence[Measured], path: Path) -> None:
+    """K over event time, and the coverage of measured windows; without those, by micro-batch."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     mpl.rcParams["svg.hashsalt"] = "penstock"
-    figure = Figure(figsize=(9, 5))
-    slack, coverage = figure.subplots(2, 1, sharex=True)
-    for name, told in every.items():
-        slack.step([w.at for w in told], [w.slack / 1e6 for w in told], where="post", label=name)
-        measured = [(w.at, w.steering) for w in told if w.steering is not None]
-        if measured:
-            when = [at for at, _ in measured]
-            coverage.plot(when, [s["coverage"] for _, s in measured], label=name)
-            coverage.plot(when, [s["threshold"] for _, s in measured], "--", color="#868e96")
-    slack.set_ylabel("slack K, s")
-    coverage.set_ylabel("coverage of a window")
-    for axes in (slack, coverage):
+    figure = Figure(figsize=(9, 5 if windows else 2.8))
+    found = figure.subplots(2 if windows else 1, 1, sharex=True, squeeze=False)[:, 0]
+    when = [instant(w.window_start) for w in windows] or [w.at for w in told]
+    slack = [w.slack / 3.6e9 for w in windows or told]
+    found[0].step(when, slack, where="post", color="#0b7285")
+    found[0].set_ylabel("slack K, hours" if max(slack) > 1 else "slack K, s")
+    if max(slack) <= 1:
+        found[0].lines[0].set_ydata([3_600 * k for k in slack])
+        found[0].relim()
+        found[0].autoscale_view()
+    found[0].set_title(f"{step.name}: slack {step.slack.policy}", fontsize=10, loc="left")
+    if windows:
+        found[1].plot(when, [w.coverage for w in windows], ".", markersize=2, color="#adb5bd")
+        found[1].plot(when, [w.threshold for w in windows], "--", color="#e8590c", label="needed")
+        found[1].set_ylabel("coverage of a window")
+        found[1].legend(frameon=False, fontsize=8, loc="lower right")
+    for axes in found:
         axes.spines[["top", "right"]].set_visible(False)
-    slack.legend(frameon=False, fontsize=8)
     figure.autofmt_xdate()
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None}, format="svg")
