@@ -5,7 +5,6 @@ which the rows of the matrix start.
 """
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -28,7 +27,7 @@ from tests.crash.jobs import COMPARISONS
 from tests.crash.points import Reached, read_trace
 from tests.doubles import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.lakes import Lake
-from tests.spark.conftest import Scene, make_scene, python_path
+from tests.spark.conftest import Scene, make_scene
 from tests.steps import HOURLY, SINCE
 from tests.streams import disordered, write_files
 
@@ -198,15 +197,8 @@ def settings_of(scene: Scene) -> Settings:
 
 def environment(scene: Scene, **more: str) -> dict[str, str]:
     """Of a process that works in a scene."""
-    return os.environ | {
-        "PENSTOCK_HOME": str(scene.home),
-        "PENSTOCK_PIPELINES": str(scene.write_yaml()),
-        "PENSTOCK_DRIVER_MEMORY": "512m",
-        "JDK_JAVA_OPTIONS": " ".join(MEAN),
-        "PYTHONPATH": python_path(),
-        MARK: mark_of(scene),
-        **more,
-    }
+    own = {"JDK_JAVA_OPTIONS": " ".join(MEAN), MARK: mark_of(scene)}
+    return scene.environment(**own, **more)
 
 
 def mark_of(scene: Scene) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.core.controller import MARGIN_STEP, Arrivals, Controller, Measured
 from penstock.core.lateness import Lateness, bin_of, edge_of
-from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
+from penstock.core.slack import SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import WindowSpec
 from penstock.lake.digest import digests
 from tests.lakes import arrivals as digest
@@ -103,6 +103,26 @@ def test_a_trace_goes_on_from_what_was_written_down(
         found += len(mine)
     assert found > 40
     assert len(text) < 20_000, "the state is bounded"
+
+
+def test_a_changed_horizon_holds_at_once_and_after_a_crash_alike() -> None:
+    draw = random.Random(8)  # noqa: S311
+    known = steered(QUANTILE, 2 * SECOND, recent=200 * SECOND)
+    shorter = replace(known.spec, tuning=replace(known.tuning, recent=5 * SECOND))
+    newest, state = 0, WatermarkState()
+    for number in range(200):
+        spec = known.spec if number < 100 else shorter
+        again = Controller.from_text(WINDOW, spec, known.to_text())
+        known = Controller.under(known, WINDOW, spec, state)
+        times = [newest + draw.randint(-5 * SECOND, SECOND // 2) for _ in range(10)]
+        block = arrivals(times, newest)
+        newest = max(newest, block.newest)
+        found = again.fold(state, "data", block)
+        assert known.fold(state, "data", block) == found
+        assert known == again
+        state = found[0]
+    assert known.lateness.horizon == 5 * SECOND
+    assert newest - known.lateness.parts[0].begin < 7 * SECOND
 
 
 def test_the_window_is_measured_against_all_that_came_within_the_horizon() -> None:

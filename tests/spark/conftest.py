@@ -94,6 +94,16 @@ class Scene:
         (pipelines / "p.yaml").write_text(text)
         return pipelines
 
+    def environment(self, **more: str) -> dict[str, str]:
+        """Of a process that works in the scene."""
+        return os.environ | {
+            "PENSTOCK_HOME": str(self.home),
+            "PENSTOCK_PIPELINES": str(self.write_yaml()),
+            "PENSTOCK_DRIVER_MEMORY": "512m",
+            "PYTHONPATH": python_path(),
+            **more,
+        }
+
     def answer(
         self,
         spark: SparkSession,

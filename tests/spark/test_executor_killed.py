@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +12,10 @@ import psutil
 import pyspark
 import pytest
 
-from penstock.config.settings import Settings
 from penstock.lake.generation import generations
 from tests import reference as ref
 from tests.spark.conftest import Scene, python_path
-from tests.spark.test_law0_on_spark import assert_answers_of_the_log, batches, eventually
+from tests.spark.test_law0_on_spark import assert_answers_of_the_log, batches, eventually, slow_host
 
 pytestmark = [pytest.mark.spark, pytest.mark.all]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -69,33 +67,17 @@ def test_a_stream_goes_on_when_its_executor_is_killed(
 ) -> None:
     scene = log.copy(tmp_path)
     hourly = scene.lakes["hourly"]
-    environment = os.environ | {
-        "PENSTOCK_HOME": str(scene.home),
-        "PENSTOCK_PIPELINES": str(scene.write_yaml()),
-        "PENSTOCK_DRIVER_MEMORY": "512m",
-        "PENSTOCK_SPARK_MASTER": worker[0],
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": python_path(),
-    }
-    host = Path(__file__).with_name("one_block_a_micro_batch.py")
-    with (tmp_path / "host.log").open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(host), "p"], cwd=Settings().root, env=environment,
-            stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
-        try:
-            killed = []
-            for count in (3, 8):
-                eventually(lambda n=count: batches(hourly) >= n or process.poll() is not None)
-                running = executors(worker[1])
-                assert running, (tmp_path / "host.log").read_text()[-2_000:]
-                killed += [p.pid for p in running]
-                running[0].send_signal(signal.SIGKILL)
-            assert len(set(killed)) == len(killed) > 1, "the second one is a new one"
-            eventually(lambda: process.poll() is not None)
-        finally:
-            process.kill()
-            process.wait()
+    environment = scene.environment(PENSTOCK_SPARK_MASTER=worker[0], SPARK_LOCAL_IP="127.0.0.1")
+    with slow_host(environment, tmp_path / "host.log") as process:
+        killed = []
+        for count in (3, 8):
+            eventually(lambda n=count: batches(hourly) >= n or process.poll() is not None)
+            running = executors(worker[1])
+            assert running, (tmp_path / "host.log").read_text()[-2_000:]
+            killed += [p.pid for p in running]
+            running[0].send_signal(signal.SIGKILL)
+        assert len(set(killed)) == len(killed) > 1, "the second one is a new one"
+        eventually(lambda: process.poll() is not None)
     assert process.returncode == 0, (tmp_path / "host.log").read_text()[-2_000:]
     assert_answers_of_the_log(scene, truth)
     assert len(generations(hourly.tables, hourly.step)) == 1, "the host itself went on"

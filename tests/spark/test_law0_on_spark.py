@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from penstock.spark.layout import Layout
 from tests import reference as ref
 from tests.doubles import assert_same, late_by_pair, rows_by_pair
 from tests.lakes import Lake
-from tests.spark.conftest import Scene, python_path
+from tests.spark.conftest import Scene
 
 pytestmark = pytest.mark.spark
 DEADLINE = 120.0
@@ -42,6 +43,23 @@ def assert_answers_of_the_log(scene: Scene, truth: dict[str, ref.Answers]) -> No
         rows = late_at(lake.tables, lake.step, at, Layout(lake.step).fields)
         assert_same(truth[name].late, late_by_pair(lake.step, rows))
         assert at.sealed.open_pairs == truth[name].open_pairs == 0
+
+
+@contextmanager
+def slow_host(environment: dict[str, str], log: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """A stream host that takes one block a micro-batch; killed at the end, if it still runs."""
+    job = Path(__file__).with_name("one_block_a_micro_batch.py")
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(job), "p"], cwd=Settings().root, env=environment,
+            stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def batches(lake: Lake) -> int:
@@ -83,24 +101,10 @@ def test_a_run_killed_in_the_middle_and_resumed(
     log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
 ) -> None:
     scene = log.copy(tmp_path)
-    environment = os.environ | {
-        "PENSTOCK_HOME": str(scene.home),
-        "PENSTOCK_PIPELINES": str(scene.write_yaml()),
-        "PENSTOCK_DRIVER_MEMORY": "512m",
-        "PYTHONPATH": python_path(),
-    }
-    killed = Path(__file__).with_name("one_block_a_micro_batch.py")
+    environment = scene.environment()
     hourly = scene.lakes["hourly"]
-    with (tmp_path / "killed.log").open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(killed), "p"], cwd=Settings().root, env=environment,
-            stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
-        try:
-            eventually(lambda: batches(hourly) >= 6 or process.poll() is not None)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    with slow_host(environment, tmp_path / "killed.log") as process:
+        eventually(lambda: batches(hourly) >= 6 or process.poll() is not None)
     assert 6 <= batches(hourly) < len(truth["hourly"].watermarks) - 1, "killed in mid-run"
     offsets, _ = spark_progress(hourly.tables.checkpoint(hourly.step, 0))
     assert offsets

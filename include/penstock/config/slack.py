@@ -21,52 +21,6 @@ class MaxDelay(Model):
     bound: timedelta = Field(gt=timedelta(0), description="Greater lateness does not count.")
 
 
-class Steered(Model):
-    """K follows coverage: what a window held when it closed, of all that came for it."""
-
-    measure_after: timedelta | None = Field(
-        default=None,
-        ge=timedelta(0),
-        description="How long after its end a window is measured, event time; none: 5 sizes.",
-    )
-    recent: timedelta | None = Field(
-        default=None, gt=timedelta(0), description="Event time for which lateness is remembered."
-    )
-
-    def tuning(
-        self, quality: "Quality", functions: Collection[Function], size: timedelta
-    ) -> Tuning:
-        """As the core knows it."""
-        horizon = 5 * size if self.measure_after is None else self.measure_after
-        recent = None if self.recent is None else micros(self.recent)
-        return Tuning(quality.threshold(functions), quality.delta, micros(horizon), recent)
-
-
-class Pd(Steered):
-    """K = alpha k: a share of the greatest lateness, steered by coverage (HPM)."""
-
-    kp: float = Field(default=0.2, ge=0, description="Weight of the error.")
-    kd: float = Field(default=4.0, ge=0, description="Weight of the error's change.")
-
-    def tuning(
-        self, quality: "Quality", functions: Collection[Function], size: timedelta
-    ) -> Tuning:
-        """As the core knows it; without ``recent`` the lateness of all time counts."""
-        plain = super().tuning(quality, functions, size)
-        return replace(plain, kp=self.kp, kd=self.kd)
-
-
-class Quantile(Steered):
-    """K is what the recent lateness asks for, steered by how often coverage was too small."""
-
-    def tuning(
-        self, quality: "Quality", functions: Collection[Function], size: timedelta
-    ) -> Tuning:
-        """As the core knows it; without ``recent`` 20 sizes of event time count."""
-        plain = super().tuning(quality, functions, size)
-        return replace(plain, recent=plain.recent or micros(20 * size))
-
-
 class Quality(Model):
     """P(relative error of a window's total at its close >= epsilon) <= delta."""
 
@@ -85,15 +39,58 @@ class Quality(Model):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         try:
-            QualityTarget(self.epsilon, self.delta)
+            self.target()
         except ConfigError as wrong:
             raise ValueError(str(wrong)) from wrong
         return self
 
+    def target(self) -> QualityTarget:
+        """As the core knows it."""
+        return QualityTarget(self.epsilon, self.delta)
+
     def threshold(self, functions: Collection[Function]) -> float:
         """Coverage that is enough for all of these measures."""
-        target = QualityTarget(self.epsilon, self.delta)
-        return coverage_threshold(target, functions, self.records, self.cv**2)
+        return coverage_threshold(self.target(), functions, self.records, self.cv**2)
+
+
+class Steered(Model):
+    """K follows coverage: what a window held when it closed, of all that came for it."""
+
+    measure_after: timedelta | None = Field(
+        default=None,
+        ge=timedelta(0),
+        description="How long after its end a window is measured, event time; none: 5 sizes.",
+    )
+    recent: timedelta | None = Field(
+        default=None, gt=timedelta(0), description="Event time for which lateness is remembered."
+    )
+
+    def tuning(self, quality: Quality, functions: Collection[Function], size: int) -> Tuning:
+        """As the core knows it; ``size`` of a window, us."""
+        horizon = 5 * size if self.measure_after is None else micros(self.measure_after)
+        recent = None if self.recent is None else micros(self.recent)
+        return Tuning(quality.threshold(functions), quality.delta, horizon, recent)
+
+
+class Pd(Steered):
+    """K = alpha k: a share of the greatest lateness, steered by coverage (HPM)."""
+
+    kp: float = Field(default=0.2, ge=0, description="Weight of the error.")
+    kd: float = Field(default=4.0, ge=0, description="Weight of the error's change.")
+
+    def tuning(self, quality: Quality, functions: Collection[Function], size: int) -> Tuning:
+        """As the core knows it; without ``recent`` the lateness of all time counts."""
+        plain = super().tuning(quality, functions, size)
+        return replace(plain, kp=self.kp, kd=self.kd)
+
+
+class Quantile(Steered):
+    """K is what the recent lateness asks for, steered by how often coverage was too small."""
+
+    def tuning(self, quality: Quality, functions: Collection[Function], size: int) -> Tuning:
+        """As the core knows it; without ``recent`` 20 sizes of event time count."""
+        plain = super().tuning(quality, functions, size)
+        return replace(plain, recent=plain.recent or 20 * size)
 
 
 class SlackConfig(Model):
@@ -122,9 +119,9 @@ class SlackConfig(Model):
         return self.pd or self.quantile
 
     def spec(
-        self, quality: Quality | None, functions: Collection[Function], size: timedelta
+        self, quality: Quality | None, functions: Collection[Function], size: int
     ) -> SlackSpec:
-        """As the core knows it."""
+        """As the core knows it; ``size`` of a window, us."""
         if self.steered is not None and quality is not None:
             policy = SlackPolicy.QUANTILE if self.pd is None else SlackPolicy.PD
             return SlackSpec(policy, 0, self.steered.tuning(quality, functions, size))

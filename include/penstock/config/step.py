@@ -112,14 +112,13 @@ class StepConfig(Model):
         """As the core knows it; a step of a valid file has no ``problems``."""
         window, measures = self.window.spec(), tuple(self._measures(types))
         functions = {measure.function for measure in measures}
-        size = timedelta(microseconds=window.size)
         return StepSpec(
             name=name,
             keys=tuple(Column(key, types[key]) for key in self.keys),
             where=None if self.where is None else parse_where(self.where, types),
             window=window,
             measures=measures,
-            slack=self.slack.spec(self.quality, functions, size),
+            slack=self.slack.spec(self.quality, functions, window.size),
         )
 
     def _measures(self, types: Mapping[str, ColumnType]) -> Iterator[MeasureSpec]:

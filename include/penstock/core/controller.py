@@ -12,15 +12,17 @@ import zlib
 from base64 import b64decode, b64encode
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from penstock.core.lateness import Lateness
-from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
-from penstock.core.window import BEGINNING, WindowSpec
+from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
+from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 
 MARGIN_STEP = 0.005
 """How much of the room one window moves; the rate of violations settles over some 1 / step."""
+FIGURES = ("slack", "alpha", "error", "margin", "t_max", "watermark")
+"""What is written down as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +111,57 @@ class Controller:
             raise ValueError(f"{self.spec.policy} has no controller")
         return self.spec.tuning
 
+    @classmethod
+    def under(
+        cls, known: Self | None, window: WindowSpec, spec: SlackSpec, state: WatermarkState
+    ) -> Self:
+        """The controller for a block: the one at hand, or for another policy a fresh one."""
+        if known is None or known.spec.policy is not spec.policy:
+            return cls(window, spec, t_max=state.t_max, watermark=state.watermark)
+        known.spec = spec
+        known.lateness.horizon = known.tuning.recent
+        return known
+
+    def fold(
+        self, state: WatermarkState, kind: str, arrivals: Arrivals | None
+    ) -> tuple[WatermarkState, list[Measured]]:
+        """One more block of a fold.
+
+        Args:
+            state: before the block.
+            kind: of the block, as in ``BlockKind``.
+            arrivals: its live records; none: it has none.
+
+        Returns:
+            The state after it, and the windows measured by it, in the order of their ends.
+        """
+        measured: list[Measured] = []
+        if kind == BlockKind.END:
+            return replace(state, watermark=FOREVER), measured
+        if kind == BlockKind.IDLE:
+            self.close(max(state.watermark, state.t_max))
+        elif arrivals is None:
+            return state, measured
+        else:
+            measured = self.after(arrivals)
+        newest, k = max(state.t_max, self.t_max), self.lateness.greatest
+        return WatermarkState(self.watermark, newest, k, self.slack), measured
+
     def after(self, arrivals: Arrivals) -> list[Measured]:
         """Take one more block; returns the windows measured by it, in the order of their ends."""
         self.t_max = max(self.t_max, arrivals.newest)
         self.lateness.add(self.t_max, arrivals.greatest, arrivals.lags)
         if self._next is None:
             self._next = self._first(min(arrivals.panes))
-        oldest = self._closed[0][0] if self._closed else self._next
+        oldest = self._oldest(self._next)
         for pane, count in arrivals.panes.items():
             if pane >= oldest:
                 self._panes[pane] = self._panes.get(pane, 0) + count
         self.close(self.t_max - self.slack)
         measured = [self._step(*each) for each in self._due()]
         if measured:
-            self._drop()
+            oldest = self._oldest(self._next)
+            self._panes = {pane: n for pane, n in self._panes.items() if pane >= oldest}
         if self.spec.policy is SlackPolicy.PD or self.error is None:
             self.slack = round(self.alpha * self.lateness.greatest)  # at first as max_delay
         elif measured:
@@ -169,29 +208,19 @@ class Controller:
             change = tuning.kp * error + tuning.kd * (error - last)
             self.alpha = min(max(self.alpha + change, 0.0), 1.0)
         else:
-            missed = (
-                float(error > 0) - tuning.delta / 2
-            )  # half of delta: the rate itself fluctuates
+            missed = float(error > 0) - tuning.delta / 2  # half: the rate itself fluctuates
             self.margin = min(max(self.margin + MARGIN_STEP * missed, 0.0), 1.0)
         self.error = error
         at = self.slack, self.alpha, self.margin, tuning.threshold
         return Measured(start, received, records, *at)
 
-    def _drop(self) -> None:
-        """Panes that no window needs any more."""
-        first = self._closed[0][0] if self._closed else self._next
-        if first is not None:
-            self._panes = {pane: n for pane, n in self._panes.items() if pane >= first}
+    def _oldest(self, following: int) -> int:
+        """Start of the oldest window that is not measured; ``following``: the next to close."""
+        return self._closed[0][0] if self._closed else following
 
     def to_text(self) -> str:
         """All of it but what is configured, in a few kilobytes."""
-        content = {
-            "slack": self.slack,
-            "alpha": self.alpha,
-            "error": self.error,
-            "margin": self.margin,
-            "t_max": self.t_max,
-            "watermark": self.watermark,
+        content = {name: getattr(self, name) for name in FIGURES} | {
             "next": self._next,
             "panes": sorted(self._panes.items()),
             "closed": [*self._closed],
@@ -203,8 +232,7 @@ class Controller:
     def from_text(cls, window: WindowSpec, spec: SlackSpec, text: str) -> Self:
         """Read back what ``to_text`` wrote."""
         content = json.loads(zlib.decompress(b64decode(text)))
-        names = ("slack", "alpha", "error", "margin", "t_max", "watermark")
-        found = cls(window, spec, **{name: content[name] for name in names})
+        found = cls(window, spec, **{name: content[name] for name in FIGURES})
         found._next = content["next"]
         found._panes = dict(content["panes"])
         found._closed = deque((start, received) for start, received in content["closed"])

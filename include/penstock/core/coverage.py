@@ -105,11 +105,7 @@ def of_bounded_sum(target: QualityTarget, records: float, spread: float) -> floa
         finite = missing * (1 - missing + 1 / records)
         return missing + spread * sqrt(finite * chance / (2 * records)) <= target.epsilon
 
-    low, high = 0.0, target.epsilon
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return 1 - low
+    return 1 - _bisected(holds, target.epsilon)[0]
 
 
 def coverage_threshold(
@@ -124,12 +120,12 @@ def coverage_threshold(
         cv2: CV^2 of the values.
     """
     rules = {
-        Function.COUNT: lambda: min(of_count(target) + NUDGE, 1.0),
+        Function.COUNT: lambda: min(of_count(target) + NUDGE, 1.0),  # strictly above
         Function.SUM: lambda: of_sum(target, records, cv2 - 1),
         Function.AVG: lambda: of_average(target, records, cv2),
     }
-    found = [rules[f]() for f in functions if f in rules]
-    return max(found, default=of_count(target) + NUDGE)
+    bounded = [f for f in functions if f in rules] or [Function.COUNT]
+    return max(rules[f]() for f in bounded)
 
 
 def of_count(target: QualityTarget) -> float:
@@ -145,11 +141,7 @@ def of_count_exactly(target: QualityTarget, records: int) -> float:
     def fails(p: float) -> bool:
         return _binomial_at_most(most, records, p) > target.delta
 
-    low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fails(middle) else (low, middle)
-    return high
+    return _bisected(fails, 1.0)[1]
 
 
 def of_scaled_count(target: QualityTarget, records: float) -> float:
@@ -191,6 +183,15 @@ def of_quantile(target: QualityTarget, records: int, phi: float) -> float:
     while n > 1 and _rank_error(target.epsilon, records, phi, n - 1) <= target.delta:
         n -= 1
     return n / records
+
+
+def _bisected(true: Callable[[float], bool], high: float) -> tuple[float, float]:
+    """Around where it ceases to be true between 0 and ``high``: the last value, and the first."""
+    low = 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if true(middle) else (low, middle)
+    return low, high
 
 
 def _rank_error(epsilon: float, records: int, phi: float, n: int) -> float:

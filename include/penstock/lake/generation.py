@@ -7,6 +7,7 @@ See docs/concepts/timely-answers.md.
 """
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow.fs
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TransientError
-from penstock.core.slack import SlackChange, SlackPolicy, WatermarkState
+from penstock.core.slack import BlockSummary, SlackChange, SlackPolicy, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
@@ -118,18 +119,32 @@ def sealed_rows(tables: Tables, step: StepSpec, epoch: int) -> list[Sealed]:
 
 
 def controller_before(tables: Tables, step: StepSpec, generation: Generation) -> str:
-    """The slack's controller where a generation starts; empty: an epoch's has seen nothing."""
+    """The slack's controller where a generation starts; empty: an epoch's has seen nothing.
+
+    All rows of one position hold the same: it is a function of the log.
+    """
     if generation.number == generation.epoch:
         return ""
-    last = sealed_rows(tables, step, generation.epoch)
-    at = [(s.generation, s.micro_batch) for s in last if s.block <= generation.block]
     rows = read_table(
         Table(tables.control(step)),
-        ["generation", "micro_batch", "controller"],
-        pc.field("block") == generation.block,
+        ["controller"],
+        (pc.field("block") == generation.block) & (pc.field("generation") >= generation.epoch),
     )
-    found = {(r["generation"], r["micro_batch"]): r["controller"] for r in rows.to_pylist()}
-    return found.get(at[-1]) or "" if at else ""
+    return next(filter(None, rows["controller"].to_pylist()), "")
+
+
+def lived(
+    tables: Tables,
+    seen: Seen,
+    epoch: Generation,
+    before: int,
+    changes: Sequence[SlackChange],
+) -> Iterator[tuple[BlockSummary, WatermarkState, WatermarkState]]:
+    """The fold of an epoch from its start, up to a block."""
+    blocks = read_summaries(tables)
+    seen.pass_by(b for b in blocks if b.number < epoch.block)
+    own = [b for b in blocks if epoch.block <= b.number < before]
+    return watermarks(epoch.state, own, changes, seen)
 
 
 class Registry:

@@ -22,7 +22,7 @@ from penstock.core.slack import (
     WatermarkState,
     spec_at,
 )
-from penstock.core.window import BEGINNING, FOREVER, WindowSpec
+from penstock.core.window import BEGINNING, WindowSpec
 from penstock.lake.commit import Table
 from penstock.lake.digest import digests, lateness_of
 from penstock.lake.read import data_files, read_files, read_table
@@ -95,49 +95,37 @@ class Seen:
         self, state: WatermarkState, blocks: Sequence[BlockSummary], at: int, spec: SlackSpec
     ) -> WatermarkState:
         """The state after block ``at``; call once a block, in order."""
-        block, before = blocks[at], self.newest
+        block = blocks[at]
         if spec.tuning is None:
             self._controller, self.text = None, ""
-            after = state.after(self._bounded(block, before, spec), spec)
+            after = state.after(self._bounded(block, spec), spec)
         else:
             after = self._steered(state, blocks, at, spec)
         self.pass_by([block])
         return after
 
-    def _bounded(self, block: BlockSummary, before: int, spec: SlackSpec) -> BlockSummary:
+    def _bounded(self, block: BlockSummary, spec: SlackSpec) -> BlockSummary:
         """With the greatest lateness that counts: only beyond the bound are event times read."""
         if spec.policy is not SlackPolicy.MAX_DELAY or block.lateness <= spec.span:
             return block
-        lateness = lateness_of(self._times([block])[0], before)
+        lateness = lateness_of(self._times([block])[0], self.newest)
         counted = lateness[lateness <= spec.span]
         return replace(block, lateness=int(counted.max()) if len(counted) else 0)
 
     def _steered(
         self, state: WatermarkState, blocks: Sequence[BlockSummary], at: int, spec: SlackSpec
     ) -> WatermarkState:
-        block, controller = blocks[at], self._at_hand(state, spec)
-        if block.kind is BlockKind.END:
-            return replace(state, watermark=FOREVER)
-        if block.kind is BlockKind.IDLE:
-            controller.close(max(state.watermark, state.t_max))
-        elif block.live and block.t_max is not None:
-            if block.number not in self._ahead:
-                self._look_ahead(blocks[at : at + LOOK_AHEAD])
-            self.measured += controller.after(self._ahead.pop(block.number))
-        else:
-            return state
-        newest, k = max(state.t_max, controller.t_max), controller.lateness.greatest
-        return WatermarkState(controller.watermark, newest, k, controller.slack)
-
-    def _at_hand(self, state: WatermarkState, spec: SlackSpec) -> Controller:
         if self._controller is None and self.text:
             self._controller = Controller.from_text(self.window, spec, self.text)
-        known = self._controller
-        if known is None or known.spec.policy is not spec.policy:
-            known = Controller(self.window, spec, t_max=state.t_max, watermark=state.watermark)
-        known.spec = spec
-        self._controller = known
-        return known
+        self._controller = Controller.under(self._controller, self.window, spec, state)
+        block, arrivals = blocks[at], None
+        if block.live and block.t_max is not None:
+            if block.number not in self._ahead:
+                self._look_ahead(blocks[at : at + LOOK_AHEAD])
+            arrivals = self._ahead.pop(block.number)
+        after, measured = self._controller.fold(state, block.kind, arrivals)
+        self.measured += measured
+        return after
 
     def _look_ahead(self, blocks: Sequence[BlockSummary]) -> None:
         wanted = [b for b in blocks if b.live and b.t_max is not None]
@@ -158,11 +146,10 @@ class Seen:
         seqs = np.asarray(rows["arrival_seq"])
         if (np.diff(seqs) < 0).any():
             rows = rows.take(pa.array(np.argsort(seqs)))
-        times, block = (
-            np.asarray(pc.cast(rows["event_time"], pa.int64())),
-            np.asarray(rows["block"]),
+        times = np.asarray(pc.cast(rows["event_time"], pa.int64()))
+        cuts = np.searchsorted(
+            np.asarray(rows["block"]), [[b.number, b.number + 1] for b in blocks]
         )
-        cuts = np.searchsorted(block, [[b.number, b.number + 1] for b in blocks])
         return [times[a:b] for a, b in cuts]
 
 

@@ -4,18 +4,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import duckdb
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.controller import Measured
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING, instant
 from penstock.lake.commit import Table
-from penstock.lake.generation import Sealed
-from penstock.lake.log import Seen, read_summaries, slack_changes, watermarks
+from penstock.lake.generation import lived
+from penstock.lake.log import Seen, slack_changes
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables, TableSpec
-from penstock.lake.view import BACKFILL, SPEED, answers_at, in_force, position
+from penstock.lake.view import BACKFILL, SPEED, Position, answers_at, in_force
 
 BOUNDED = (Function.COUNT, Function.SUM, Function.AVG)
 """Measures with a bound on their relative error."""
@@ -56,18 +56,18 @@ class Waited:
     steering: dict[str, float] | None
 
 
-def observed(tables: Tables, step: StepSpec, epsilon: float, records: int) -> list[Observed]:
+def observed(
+    tables: Tables, step: StepSpec, at: Position, epsilon: float, records: int
+) -> list[Observed]:
     """Relative errors of the timely answers against those in force, windows still pending too.
 
     Args:
         tables: of the pipeline.
         step: the step.
+        at: its position.
         epsilon: the relative error to stay below.
         records: answers of fewer records do not count.
     """
-    at = position(tables, step)
-    if at is None:
-        return []
     rows = answers_at(tables, step, at)
     now, names = in_force(rows, step), ["window_start", *step.key_names]
     now = now.filter(pc.not_equal(now["reason"], BACKFILL))
@@ -104,38 +104,29 @@ def _figures(
     return int(row[0]), int(row[1]), float(row[2]), float(row[3])
 
 
-def measured(tables: Tables, step: StepSpec, events: TableSpec) -> list[Measured]:
+def measured(tables: Tables, step: StepSpec, at: Position, events: TableSpec) -> list[Measured]:
     """Every window whose coverage moved the slack, in the order of their ends.
 
     The log is folded once more from the epoch on: ``control`` only keeps sums of micro-batches.
     """
-    at = position(tables, step)
-    if at is None or step.slack.tuning is None:
+    if step.slack.tuning is None:
         return []
-    seen, blocks, epoch = Seen(Table(events), step.window), read_summaries(tables), at.epoch
-    seen.pass_by(b for b in blocks if b.number < epoch.block)
-    lived = [b for b in blocks if epoch.block <= b.number < at.sealed.block]
-    for _ in watermarks(epoch.state, lived, slack_changes(tables, step.name), seen):
+    seen = Seen(Table(events), step.window)
+    for _ in lived(tables, seen, at.epoch, at.sealed.block, slack_changes(tables, step.name)):
         pass
     return seen.measured
 
 
-def waited(tables: Tables, step: StepSpec) -> list[Waited]:
+def waited(tables: Tables, step: StepSpec, at: Position) -> list[Waited]:
     """What every sealed micro-batch that moved the newest event time did, in order."""
-    at = position(tables, step)
-    if at is None:
-        return []
     keys = ["generation", "micro_batch"]
     rows = read_table(Table(tables.control(step)), [*keys, *STEERING])
     known = {(r["generation"], r["micro_batch"]): r for r in rows.to_pylist()}
-    return [_waited(row, known[row.generation, row.micro_batch]) for row in at.rows if _lives(row)]
-
-
-def _lives(row: Sealed) -> bool:
-    return abs(row.state.t_max) < 2**61
-
-
-def _waited(row: Sealed, steering: dict[str, float]) -> Waited:
-    at = pa.scalar(row.state.t_max, pa.int64()).cast(pa.timestamp("us", "UTC")).as_py()
-    held = {name: steering[name] for name in STEERING}
-    return Waited(at, row.state.slack, held if steering["windows_measured"] else None)
+    found = []
+    for row in at.rows:
+        if row.state.t_max > BEGINNING:
+            steering = known[row.generation, row.micro_batch]
+            held = {name: steering[name] for name in STEERING}
+            told = held if held["windows_measured"] else None
+            found.append(Waited(instant(row.state.t_max), row.state.slack, told))
+    return found

@@ -190,6 +190,8 @@ class _Count:
         np.add.at(self.strange, of, said != self.numbers[of])
 
     def _digest(self, of: Longs, times: Longs) -> None:
+        if not self.arrivals:
+            return
         held, counts = np.unique(of, return_counts=True)
         for window, known in self.arrivals.items():
             found = digests(times, np.cumsum(counts), self.newest, window)

@@ -210,21 +210,9 @@ class _Way:
 
     def _steered(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
         """Under a controller: it alone is shared with the speed layer, its laws are tested."""
-        known, blocks = self._controller, self.blocks
-        if known is None or known.spec.policy is not slack.policy:
-            window = self.step.window
-            known = Controller(window, slack, t_max=state.t_max, watermark=state.watermark)
-        self._controller, known.spec = known, slack
-        if blocks.kind[i] == "end":
-            return replace(state, watermark=FOREVER)
-        if blocks.kind[i] == "idle":
-            known.close(max(state.watermark, state.t_max))
-        elif not blocks.live[i] or blocks.t_max[i] == BEGINNING:
-            return state
-        else:
-            known.after(blocks.arrivals[self.step.window][i])
-        newest = max(state.t_max, known.t_max)
-        return WatermarkState(known.watermark, newest, known.lateness.greatest, known.slack)
+        blocks, window = self.blocks, self.step.window
+        self._controller = Controller.under(self._controller, window, slack, state)
+        return self._controller.fold(state, blocks.kind[i], blocks.arrivals[window].get(i))[0]
 
 
 def _started(tables: Tables, epoch: Generation) -> datetime:

@@ -10,14 +10,15 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.control.explain import spoken
 from penstock.core.controller import Measured
-from penstock.core.slack import SlackPolicy
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.observed import Observed, Waited, measured, observed, waited
 from penstock.lake.tables import Tables
+from penstock.lake.view import position
 from penstock.runtime.terminal_words import at, head, put, share, table
 
 LINES = 12
+HOUR = 3_600_000_000
 EPSILON = 0.05
 """Where the file names no target."""
 
@@ -31,15 +32,16 @@ def show_quality(
         head(f"Step {step.name}", out)
         target = pipeline.steps[step.name].quality
         epsilon, least = (target.epsilon, target.least) if target else (EPSILON, 1)
-        told = waited(tables, step)
-        if not told:
+        sealed = position(tables, step)
+        told = [] if sealed is None else waited(tables, step, sealed)
+        if sealed is None or not told:
             out.print(Text("  Nothing is sealed yet."))
             continue
         _show_steering(step, told, out)
-        _show_errors(observed(tables, step, epsilon, least), epsilon, least, out)
+        _show_errors(observed(tables, step, sealed, epsilon, least), epsilon, least, out)
         path = settings.docs / pipeline.name / f"quality-{step.name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        windows = measured(tables, step, tables.events(pipeline.types))
+        windows = measured(tables, step, sealed, tables.events(pipeline.types))
         draw(step, told, windows, path)
         out.print(Text(f"  picture  {path}", style="dim"))
 
@@ -47,8 +49,8 @@ def show_quality(
 def _show_steering(step: StepSpec, told: Sequence[Waited], out: Console) -> None:
     columns = ("newest event time", "slack K", "coverage", "least", "needed", "windows", "below")
     shown = table(*columns, right=columns[1:], title=f"Slack {step.slack.policy}, newest first")
-    every = [w for w in told if w.steering is not None] or list(told)
-    for one in reversed(every[-LINES:]):
+    every = [w for w in told if w.steering is not None]
+    for one in reversed((every or told)[-LINES:]):
         found = one.steering
         shown.add_row(
             at(one.at),
@@ -60,10 +62,11 @@ def _show_steering(step: StepSpec, told: Sequence[Waited], out: Console) -> None
             )),
         )  # fmt: skip
     put(shown, out)
-    held = [w.steering for w in told if w.steering is not None]
-    if step.slack.policy in {SlackPolicy.PD, SlackPolicy.QUANTILE} and held:
-        windows = int(sum(m["windows_measured"] for m in held))
-        below = int(sum(m["windows_below"] for m in held))
+    if every:
+        windows, below = (
+            int(sum(w.steering[name] for w in every if w.steering is not None))
+            for name in ("windows_measured", "windows_below")
+        )
         said = f"  {windows:,} windows measured, {share(below, windows)} held less than needed."
         out.print(Text(said))
 
@@ -89,13 +92,10 @@ def draw(step: StepSpec, told: Sequence[Waited], windows: Sequence[Measured], pa
     figure = Figure(figsize=(9, 5 if windows else 2.8))
     found = figure.subplots(2 if windows else 1, 1, sharex=True, squeeze=False)[:, 0]
     when = [instant(w.window_start) for w in windows] or [w.at for w in told]
-    slack = [w.slack / 3.6e9 for w in windows or told]
-    found[0].step(when, slack, where="post", color="#0b7285")
-    found[0].set_ylabel("slack K, hours" if max(slack) > 1 else "slack K, s")
-    if max(slack) <= 1:
-        found[0].lines[0].set_ydata([3_600 * k for k in slack])
-        found[0].relim()
-        found[0].autoscale_view()
+    slack = [w.slack for w in windows or told]
+    name, unit = ("hours", HOUR) if max(slack) > HOUR else ("s", 1e6)
+    found[0].step(when, [k / unit for k in slack], where="post", color="#0b7285")
+    found[0].set_ylabel(f"slack K, {name}")
     found[0].set_title(f"{step.name}: slack {step.slack.policy}", fontsize=10, loc="left")
     if windows:
         found[1].plot(when, [w.coverage for w in windows], ".", markersize=2, color="#adb5bd")

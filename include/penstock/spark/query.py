@@ -11,12 +11,12 @@ from pyspark.sql.streaming import StreamingQuery
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
-from penstock.core.slack import SlackChange, WatermarkState
+from penstock.core.slack import SlackChange
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec
 from penstock.lake.commit import Table
-from penstock.lake.generation import Generation, Registry, controller_before, generations
-from penstock.lake.log import Seen, read_summaries, slack_changes, watermarks
+from penstock.lake.generation import Generation, Registry, controller_before, generations, lived
+from penstock.lake.log import Seen, slack_changes
 from penstock.lake.tables import Tables, local
 from penstock.spark.mapper import Marks
 from penstock.spark.reducer import Reducer
@@ -108,12 +108,9 @@ def past_marks(
     """
     marks = [(BEGINNING, epoch.state.watermark)]
     if at.number != epoch.number:
-        seen, past = Seen(events, window), read_summaries(tables)
-        seen.pass_by(b for b in past if b.number < epoch.block)
-        lived = [b for b in past if epoch.block <= b.number < at.block]
-        start = WatermarkState(epoch.state.watermark, epoch.state.t_max, epoch.state.k, 0)
         seq = epoch.seq + 1
-        for block, before, _ in watermarks(start, lived, changes, seen):
+        fold = lived(tables, Seen(events, window), epoch, at.block, changes)
+        for block, before, _ in fold:
             Marks.add(marks, seq, before.watermark, window)
             seq = block.last_seq + 1
     return Marks.of(marks)

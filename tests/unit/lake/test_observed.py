@@ -8,6 +8,7 @@ from rich.console import Console
 from penstock.config.settings import Settings
 from penstock.lake.ingest import door
 from penstock.lake.observed import measured, observed, waited
+from penstock.lake.view import Position, position
 from penstock.runtime.terminal_quality import show_quality
 from tests import reference as ref
 from tests.doubles import blocks_of
@@ -26,10 +27,18 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return made
 
 
+def at_of(lake: Lake) -> Position:
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    return at
+
+
 @pytest.mark.parametrize("least", [1, 6])
 def test_the_errors_are_the_oracle_s(lake: Lake, least: int) -> None:
     truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
-    found = {one.measure: one for one in observed(lake.tables, lake.step, EPSILON, least)}
+    found = {
+        one.measure: one for one in observed(lake.tables, lake.step, at_of(lake), EPSILON, least)
+    }
     assert set(found) == {"n", "total", "mean", "bags_sum", "known"}
     for name, one in found.items():
         errors = []
@@ -58,10 +67,11 @@ def test_what_is_shown_names_k_coverage_and_errors(lake: Lake, tmp_path: Path) -
     assert "Slack quantile" in text
     assert "windows measured" in text
     assert "epsilon 0.1" in text
-    steered = [w for w in waited(lake.tables, lake.step) if w.steering is not None]
+    steered = [w for w in waited(lake.tables, lake.step, at_of(lake)) if w.steering is not None]
     assert steered
     assert f"{steered[-1].steering['coverage']:.2%}" in text
-    windows = measured(lake.tables, lake.step, lake.tables.events(lake.pipeline.types))
+    events = lake.tables.events(lake.pipeline.types)
+    windows = measured(lake.tables, lake.step, at_of(lake), events)
     sums = [sum(w.steering[n] for w in steered) for n in ("windows_measured", "windows_below")]
     assert [len(windows), sum(w.below for w in windows)] == sums
     picture = (settings.docs / "p" / "quality-s.svg").read_text()
