@@ -18,7 +18,16 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from penstock.config.model import NAME_RULE
-from penstock.config.pipeline import ColumnConfig, History, Id, Pipeline, Schedule, Source
+from penstock.config.pipeline import (
+    ColumnConfig,
+    Correction,
+    History,
+    Id,
+    Pipeline,
+    Schedule,
+    Soon,
+    Source,
+)
 from penstock.config.settings import ROOT, Settings
 from penstock.config.slack import MaxDelay, Pd, Quality, Quantile, SlackConfig
 from penstock.config.step import StepConfig, WindowConfig
@@ -46,7 +55,9 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`quantile`", "", Quantile),
     ("`pd`", "", Pd),
     ("`quality`", "", Quality),
-    ("`correction`, `audit`", "", Schedule),
+    ("`correction`", "", Correction),
+    ("`soon`", "Gives the pipeline the DAG `correct_soon__<pipeline>`.", Soon),
+    ("`audit`", "", Schedule),
 )
 KINDS: dict[Any, str] = {
     str: "text",

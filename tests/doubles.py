@@ -37,13 +37,14 @@ from penstock.lake.read import read_table
 from penstock.lake.tables import ARROW, INSTANT, Tables, local
 from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
 from penstock.spark.kernel import hash_rows
-from penstock.spark.mapper import Marks, map_records
+from penstock.spark.mapper import Classes, Marks, map_records
 from penstock.spark.query import past_marks
 from penstock.spark.reducer import Reducer
 from penstock.spark.sink import StepSink
 from penstock.spark.source import LogReader, SourceSpec
 from penstock.spark.wire import (
     ANSWER,
+    CLASSES,
     LATE,
     PACKET,
     PARTIAL,
@@ -179,6 +180,7 @@ class Answered:
     late: dict[ref.Pair, list[pa.Table]] = field(default_factory=dict)
     open_pairs: int = 0
     batches: int = 0
+    classes: Classes = field(default_factory=Classes)
 
 
 def events_of(step: StepSpec, blocks: Sequence[ref.Block]) -> pa.Table:
@@ -243,11 +245,13 @@ def _incoming(
     step: StepSpec, events: pa.Table, marks: Marks, meta: dict[str, Any], shards: int
 ) -> pa.Table:
     wire = Wire(step)
-    partials = wire.to_inner(map_records(step, events, marks))
+    classes = Classes()
+    partials = wire.to_inner(map_records(step, events, Marks.from_text(marks.to_text()), classes))
     keys = [partials[k] for k in wire.layout.keys]
     which = hash_rows(keys, partials.num_rows) % shards
     out = [message(shard, PUNCTUATION, meta) for shard in range(shards)]
     out += [packets(n, PARTIAL, partials.filter(pa.array(which == n))) for n in range(shards)]
+    out.append(message(shards - 1, CLASSES, classes.message()))
     return pa.concat_tables(out)
 
 
@@ -264,7 +268,10 @@ def _note(step: StepSpec, found: pa.Table, out: Answered) -> None:
     for i, row in enumerate(late.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
         out.late.setdefault(pair, []).append(late.slice(i, 1))
-    out.open_pairs = sum(shard["open"] for shard in messages_in(found, STATUS))
+    told = messages_in(found, STATUS)
+    out.open_pairs = sum(shard["open"] for shard in told)
+    for shard in told:
+        out.classes.add(shard["classes"])
     out.batches += 1
 
 

@@ -22,6 +22,7 @@ from penstock.lake.correction import CorrectionPlan, Planner, plans, touched
 from penstock.lake.generation import generations, sealed_rows
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log import HISTORY, LIVE, slack_changes
+from penstock.lake.observed import classes
 from penstock.lake.tables import Tables
 from penstock.lake.view import (
     BACKFILL,
@@ -130,6 +131,7 @@ class Lake:
         late = late_by_pair(step, late_at(tables, step, at, Layout(step).fields))
         assert_same(expected.late, late)
         assert at.sealed.open_pairs == expected.open_pairs
+        assert list(classes(tables, step, at).values()) == expected.classes
         settled = expected.corrected.keys() - self.pending(at)
         planned, done = plans(tables, step)
         history = [p.number for p in planned if p.reason == BACKFILL]

@@ -119,6 +119,8 @@ class Answers:
     watermarks: list[int] = field(default_factory=list)
     open_pairs: int = 0
     pairs: int = 0
+    classes: list[int] = field(default_factory=lambda: [0, 0, 0])
+    late_times: list[int] = field(default_factory=list)
 
 
 def value_of(measure: Measure, records: Sequence[Record]) -> Value:
@@ -238,7 +240,13 @@ def run(  # noqa: C901, PLR0912  in one piece, as one reads it
             key = tuple(record[k] for k in step.keys)
             if None in key:  # older than the key's column: the door refuses such records now
                 continue
-            for window in step.window.starts(record["event_time"]):
+            windows, at = step.window.starts(record["event_time"]), record["event_time"]
+            if i >= start and windows:
+                size = step.window.size
+                out.classes[0 if at > in_force else 1 if at >= in_force - size else 2] += 1
+                if any(window + size <= in_force for window in windows):
+                    out.late_times.append(at)
+            for window in windows:
                 pair, end = (window, key), window + step.window.size
                 every[pair].append(record)
                 out.pairs += 1

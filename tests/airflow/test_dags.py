@@ -20,7 +20,7 @@ columns: {plate: string}
 event_time: at
 steps:
   per_plate: {keys: [plate], window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT1M}}
-correction: {cron: "*/5 * * * *"}
+correction: {cron: "*/5 * * * *", soon: {span: PT5M}}
 """
 BROKEN = LIVE.replace("per_plate: {keys: [plate],", "per_plate: {kees: [plate],")
 
@@ -49,7 +49,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_each_valid_pipeline_has_its_dags(parsed: dict[str, Any]) -> None:
     assert set(parsed["dags"]) == {
         "preload__flights", "stream__flights", "correct__flights", "audit__flights",
-        "stream__sensors", "correct__sensors", "audit__sensors",  # no history: no preload
+        "stream__sensors", "correct__sensors", "correct_soon__sensors", "audit__sensors",
         "maintain__lake",
     }  # fmt: skip
 
@@ -98,10 +98,19 @@ def test_a_live_stream_is_continuous_and_a_bounded_one_is_started_by_hand(
     assert parsed["dags"]["stream__flights"]["schedule"] == "NullTimetable"
 
 
+def test_a_soon_correction_follows_the_asset_of_a_watcher(parsed: dict[str, Any]) -> None:
+    dag = parsed["dags"]["correct_soon__sensors"]
+    assert dag["schedule"] == "AssetTriggeredTimetable"
+    text = json.dumps(dag["serialized"])
+    assert "late__sensors" in text
+    assert "penstock_airflow.watch.LateTrigger" in text
+
+
 def test_every_field_of_every_form_is_explained_and_may_be_left_alone(
     parsed: dict[str, Any],
 ) -> None:
-    forms = [d["params"] for n, d in parsed["dags"].items() if n.startswith(("correct", "preload"))]
+    asked = ("correct__", "preload__")
+    forms = [d["params"] for n, d in parsed["dags"].items() if n.startswith(asked)]
     assert all(forms)
     for form in forms:
         for name, field in form.items():

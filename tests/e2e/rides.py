@@ -88,6 +88,11 @@ class RideFiles:
             self.received += len(lines)
             self.arrived += 1
 
+    def arrive_late(self) -> None:
+        """One lone good record of the first day of the stream, far too late."""
+        (self.live / "late.jsonl").write_text(json.dumps(RIDE | {"fare": 1_000.0}) + "\n")
+        self.received += 1
+
     def _note(self, file: str, line: int, reason: str) -> None:
         self.refused[reason] += 1
         self.places.add((file, line))

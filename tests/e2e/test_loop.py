@@ -131,6 +131,31 @@ def test_every_record_and_every_pair_is_accounted_for(
     assert balance.late > FAR_LATER or step != "fares_per_zone"
 
 
+@pytest.mark.all
+def test_a_lone_late_record_is_repaired_within_its_time_by_itself(
+    rides: RideFiles, embedded: Embedded, airflow: Rest
+) -> None:
+    dag, within = "correct_soon__rides", embedded.pipeline.correction.soon.within
+    airflow.pause(dag, paused=False)
+    assert eventually(lambda: airflow.dags()[dag]["is_paused"] is False)
+    rides.arrive_late()
+    assert eventually(lambda: embedded.sealed() == rides.received), embedded.stream
+    runs = eventually(lambda: airflow.runs(dag, "asset_triggered"))
+    assert airflow.finish(runs[-1]).state == "success"
+    blocks = [b for b in read_table(Table(embedded.tables.blocks())).to_pylist() if b["accepted"]]
+    arrived = max(block["arrived_at"] for block in blocks)
+    plans = read_table(Table(embedded.tables.corrections())).to_pylist()
+    done = [p for p in plans if p["state"] == "done" and p["run_id"] == runs[-1].name]
+    assert {p["step"] for p in done} == {*STEPS}
+    assert max(p["recorded_at"] for p in done) - arrived <= within
+    truth = RideTruth(rides)
+    for spec in embedded.pipeline.specs:
+        at = view.position(embedded.tables, spec)
+        assert at is not None
+        in_force = view.answers_in_force(embedded.tables, spec)
+        assert truth.wrong(spec.name, in_force, at.sealed.state.watermark) == []
+
+
 def test_marking_its_task_failed_stops_the_stream_gracefully(
     embedded: Embedded, airflow: Rest
 ) -> None:

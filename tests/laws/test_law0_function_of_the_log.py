@@ -36,6 +36,11 @@ def test_any_cut_gives_the_answers_of_the_log(
     assert_same(expected.timely, found.timely)
     assert_same(expected.late, late_sums(step.spec, found.late))
     assert found.open_pairs == expected.open_pairs
+    counted = found.classes
+    assert [counted.class_1, counted.class_2, counted.class_3] == expected.classes
+    late = expected.late_times
+    assert counted.late_from_us == min(late, default=None)
+    assert counted.late_to_us == max(late, default=None)
 
 
 @given(stream=small_streams(most=30, block=3))

@@ -15,6 +15,8 @@ from penstock.config.model import ColumnName, Model, Name
 from penstock.config.step import StepConfig
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
+from penstock.core.urgency import Urgency
+from penstock.core.window import micros
 
 CRON_FIELDS = 5
 RESERVED = ("event_time", "arrival_seq", "block", "ingest_time", "origin", "extra")
@@ -110,6 +112,32 @@ class Schedule(Model):
     cron: Cron = Field(description="Five fields, UTC.")
 
 
+class Soon(Model):
+    """When late records are repaired before the next scheduled run."""
+
+    span: timedelta | None = Field(
+        default=None, ge=timedelta(0), description="Event time that unrepaired records may span."
+    )
+    within: timedelta = Field(
+        default=timedelta(minutes=10),
+        ge=timedelta(minutes=1),
+        description="A late record is repaired this long after its arrival.",
+    )
+
+    @property
+    def urgency(self) -> Urgency:
+        """As the core knows it."""
+        return Urgency(None if self.span is None else micros(self.span), micros(self.within))
+
+
+class Correction(Schedule):
+    """When late records are repaired."""
+
+    soon: Soon | None = Field(
+        default=None, description="Also before that, when much or old lateness waits."
+    )
+
+
 class Pipeline(Model):
     """One pipeline: a source, its columns, and the steps over its events."""
 
@@ -136,8 +164,8 @@ class Pipeline(Model):
     )
     id: Id | None = Field(default=None, description="Refuse repeated records.")
     steps: dict[Name, StepConfig] = Field(min_length=1, description="Answers wanted, by name.")
-    correction: Schedule = Field(
-        default=Schedule(cron="*/15 * * * *"), description="When late records are repaired."
+    correction: Correction = Field(
+        default=Correction(cron="*/15 * * * *"), description="When late records are repaired."
     )
     audit: Schedule = Field(
         default=Schedule(cron="7 * * * *"), description="When the answers are recomputed."

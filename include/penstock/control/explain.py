@@ -292,6 +292,12 @@ def _dags(pipeline: Pipeline, now: datetime) -> list[DagPlan]:
             next_run(MAINTENANCE, now),
         ),
     ]
+    soon = pipeline.correction.soon
+    if soon is not None:
+        what = f"by itself: a late record is repaired within {spoken(soon.within)}"
+        if soon.span is not None:
+            what += f", sooner when they span more than {spoken(soon.span)}"
+        dags.insert(2, DagPlan(f"correct_soon__{name}", "the same, before its time", what, None))
     if pipeline.history is None:
         return dags
     return [DagPlan(f"preload__{name}", "takes the history in", BY_HAND, None), *dags]

@@ -247,13 +247,18 @@ def _instant(us: int) -> pa.Scalar:
     return pa.scalar(us, pa.int64()).cast(INSTANT)
 
 
+def repaired_through(tables: Tables, step: StepSpec) -> int:
+    """The position up to which scheduled corrections have taken every late record; -1: none."""
+    planned, done = plans(tables, step)
+    full = [p for p in planned if p.reason == LATE and not p.restricted and p.number in done]
+    return max((p.through_seq for p in full), default=-1)
+
+
 def pending_count(tables: Tables, step: StepSpec) -> int:
     """Windows and keys that late records touched and no scheduled correction has repaired."""
     at = position(tables, step)
     if at is None:
         return 0
-    planned, done = plans(tables, step)
-    full = [p for p in planned if p.reason == LATE and not p.restricted and p.number in done]
-    after = max((p.through_seq for p in full), default=-1)
+    after = repaired_through(tables, step)
     plan = CorrectionPlan(at.epoch.number, 0, LATE, after, at.sealed.seq, 0, None, None, False)
     return touched(tables, step, plan, at).num_rows

@@ -14,8 +14,8 @@ from penstock.lake.commit import Table
 from penstock.lake.generation import lived
 from penstock.lake.log import Seen, slack_changes
 from penstock.lake.read import read_table
-from penstock.lake.tables import Tables, TableSpec
-from penstock.lake.view import BACKFILL, SPEED, Position, answers_at, in_force
+from penstock.lake.tables import CLASSES, Tables, TableSpec
+from penstock.lake.view import BACKFILL, SPEED, Position, answers_at, in_force, sealed_only
 
 BOUNDED = (Function.COUNT, Function.SUM, Function.AVG)
 """Measures with a bound on their relative error."""
@@ -102,6 +102,13 @@ def _figures(
     ).fetchone()
     assert row is not None  # noqa: S101  an aggregate has a row
     return int(row[0]), int(row[1]), float(row[2]), float(row[3])
+
+
+def classes(tables: Tables, step: StepSpec, at: Position) -> dict[str, int]:
+    """How many records waited, came while their windows were answered, came after them (HPM)."""
+    keys = ["generation", "micro_batch"]
+    rows = sealed_only(read_table(Table(tables.control(step)), [*keys, *CLASSES]), at)
+    return {name: pc.sum(rows[name]).as_py() or 0 for name in CLASSES}
 
 
 def measured(tables: Tables, step: StepSpec, at: Position, events: TableSpec) -> list[Measured]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 
+CLASSES = ("class_1", "class_2", "class_3")
 INSTANT = pa.timestamp("us", tz="UTC")
 ARROW: dict[ColumnType, pa.DataType] = {
     ColumnType.STRING: pa.string(),
@@ -278,6 +279,11 @@ class Tables:
                     ("windows_measured", pa.int64()),
                     ("windows_below", pa.int64()),
                     ("records", pa.int64()),
+                    ("class_1", pa.int64()),
+                    ("class_2", pa.int64()),
+                    ("class_3", pa.int64()),
+                    ("late_from_us", pa.int64()),
+                    ("late_to_us", pa.int64()),
                     ("pairs_late", pa.int64()),
                     ("pairs_answered", pa.int64()),
                     ("pairs_open", pa.int64()),

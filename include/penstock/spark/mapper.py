@@ -4,8 +4,10 @@ Lateness is decided here and nowhere else: ``closed`` is how many of a pane's wi
 watermark in force for the record's block had closed (docs/concepts/timely-answers.md).
 """
 
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
+from penstock.lake.tables import CLASSES
 from penstock.spark.evaluate import rows_where
 from penstock.spark.kernel import Longs
 from penstock.spark.layout import Layout
@@ -41,6 +44,18 @@ class Marks:
         """From pairs (position, watermark)."""
         return cls(tuple(seq for seq, _ in marks), tuple(mark for _, mark in marks))
 
+    def to_text(self) -> str:
+        """For an offset: of 15,000 blocks about 60 kilobytes."""
+        steps = np.diff(np.array([self.seqs, self.watermarks], np.int64), prepend=0)
+        return b64encode(zlib.compress(steps.tobytes(), 1)).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> "Marks":
+        """Read back what ``to_text`` wrote."""
+        steps = np.frombuffer(zlib.decompress(b64decode(text)), np.int64).reshape(2, -1)
+        seqs, watermarks = np.cumsum(steps, axis=1).tolist()
+        return cls(tuple(seqs), tuple(watermarks))
+
     def at(self, seqs: Longs) -> Longs:
         """Watermark in force for the records at these positions, us."""
         watermarks = np.array(self.watermarks, np.int64)
@@ -51,18 +66,67 @@ class Marks:
         return watermarks[np.maximum(position, 0)]
 
 
+@dataclass(slots=True)
+class Classes:
+    """Records by class, and the event times of those that missed a window.
+
+    A record of class 1 waits in the buffer: its event time is above the watermark. One of class
+    2 is up to a window's size behind it: some of its windows may have closed. One of class 3 is
+    further behind: all have. Source: HPM, with its boundary points.
+
+    Attributes:
+        class_1, class_2, class_3: records.
+        late_from_us, late_to_us: of records that missed a window; none: there was none.
+    """
+
+    class_1: int = 0
+    class_2: int = 0
+    class_3: int = 0
+    late_from_us: int | None = None
+    late_to_us: int | None = None
+
+    def count(self, times: Longs, watermarks: Longs, closed: Longs, size: int) -> None:
+        """Add records: event times, the watermarks they met, how many windows each missed."""
+        waiting = int(np.count_nonzero(times > watermarks))
+        passed = int(np.count_nonzero(times < watermarks - size))
+        self.class_1 += waiting
+        self.class_2 += len(times) - waiting - passed
+        self.class_3 += passed
+        if closed.any():
+            late = times[closed > 0]
+            self._spread(int(late.min()), int(late.max()))
+
+    def add(self, told: dict[str, int | None]) -> None:
+        """Add what ``message`` told of other records."""
+        for name in CLASSES:
+            setattr(self, name, getattr(self, name) + told[name])
+        if told["late_from_us"] is not None and told["late_to_us"] is not None:
+            self._spread(told["late_from_us"], told["late_to_us"])
+
+    def message(self) -> dict[str, int | None]:
+        """For ``add``, elsewhere."""
+        return asdict(self)
+
+    def _spread(self, low: int, high: int) -> None:
+        self.late_from_us = low if self.late_from_us is None else min(low, self.late_from_us)
+        self.late_to_us = high if self.late_to_us is None else max(high, self.late_to_us)
+
+
 def columns_of(step: StepSpec) -> list[str]:
     """Columns of ``events`` the mapper reads."""
     return [*READ, *step.columns]
 
 
-def map_records(step: StepSpec, events: pa.Table, marks: Marks) -> pa.Table:
+def map_records(
+    step: StepSpec, events: pa.Table, marks: Marks, classes: Classes | None = None
+) -> pa.Table:
     """Pre-aggregate records by (key, pane, closed).
 
     Args:
         step: the step.
         events: the columns of ``columns_of``.
         marks: the watermark in force at each position.
+        classes: counts the records.
 
     Returns:
         A partials table grouped by ``pane`` (start, us) and ``closed``.
@@ -74,7 +138,10 @@ def map_records(step: StepSpec, events: pa.Table, marks: Marks) -> pa.Table:
         events = events.filter(pa.array(times >= spec.origin))
         times = times[times >= spec.origin]
     pane = (times - spec.origin) // spec.pane * spec.pane + spec.origin
-    closed = closed_of(spec, pane, marks.at(np.asarray(events["arrival_seq"])))
+    watermarks = marks.at(np.asarray(events["arrival_seq"]))
+    closed = closed_of(spec, pane, watermarks)
+    if classes is not None:
+        classes.count(times, watermarks, closed, spec.size)
     return layout.of_records(events, {"pane": pane, "closed": closed})
 
 

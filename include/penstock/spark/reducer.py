@@ -20,9 +20,10 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.spark.kernel import Longs
-from penstock.spark.mapper import closed_of, to_windows, windows_a_pane
+from penstock.spark.mapper import Classes, closed_of, to_windows, windows_a_pane
 from penstock.spark.wire import (
     ANSWER,
+    CLASSES,
     LATE,
     PACKET,
     PARTIAL,
@@ -73,6 +74,9 @@ class Reducer(StatefulProcessor):
         frames = [pa.Table.from_pandas(df, schema=PACKET, preserve_index=False) for df in rows]
         received = pa.concat_tables(frames)
         told = messages_in(received, PUNCTUATION)[0]
+        seen = Classes()
+        for classes in messages_in(received, CLASSES):
+            seen.add(classes)
         partials = table_in(received, PARTIAL, self.wire.panes)
         late = self._late(partials)
         fresh = pa.concat_tables([partials, table_in(received, SEED, self.wire.panes)])
@@ -87,7 +91,7 @@ class Reducer(StatefulProcessor):
         reached("inside state")
         self.buckets.updateValue(INDEX, (pickle.dumps(index, 5),))
         reached("after state")
-        status = {**told, "open": sum(b.pairs for b in index.values())}
+        status = {**told, "open": sum(b.pairs for b in index.values()), "classes": seen.message()}
         out = [packets(shard, LATE, late), packets(shard, ANSWER, answers)]
         yield pa.concat_tables([*out, message(shard, STATUS, status)]).to_pandas()
 

@@ -20,6 +20,7 @@ from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.tables import INSTANT, Tables
 from penstock.spark.layout import instants
+from penstock.spark.mapper import Classes
 from penstock.spark.wire import ANSWER, LATE, STATUS, Wire, messages_in, table_in
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,9 @@ class StepSink:
     def _control(
         self, late: pa.Table, answers: pa.Table, told: list[dict[str, Any]], stamp: dict[str, Any]
     ) -> dict[str, Any]:
-        meta = told[0]
+        meta, seen = told[0], Classes()
+        for shard in told:
+            seen.add(shard["classes"])
         return {
             **stamp,
             "block": meta["block"],
@@ -128,6 +131,7 @@ class StepSink:
             "controller": meta["controller"],
             **(meta["coverage"] or {}),
             "records": meta["records"],
+            **seen.message(),
             "pairs_late": pc.sum(late["n_records"]).as_py() or 0,
             "pairs_answered": pc.sum(answers["n_records"]).as_py() or 0,
             "pairs_open": sum(shard["open"] for shard in told),

@@ -33,8 +33,24 @@ from penstock.lake.read import Tail, data_files, read_pieces
 from penstock.lake.tables import INSTANT, Tables, TableSpec
 from penstock.spark.kernel import hash_rows
 from penstock.spark.layout import Layout
-from penstock.spark.mapper import Marks, closed_of, columns_of, map_records, windows_a_pane
-from penstock.spark.wire import PACKET, PARTIAL, PUNCTUATION, SEED, Wire, message, packets
+from penstock.spark.mapper import (
+    Classes,
+    Marks,
+    closed_of,
+    columns_of,
+    map_records,
+    windows_a_pane,
+)
+from penstock.spark.wire import (
+    CLASSES,
+    PACKET,
+    PARTIAL,
+    PUNCTUATION,
+    SEED,
+    Wire,
+    message,
+    packets,
+)
 
 FORMAT = "penstock_log"
 TOLD = ("block", "seq", "t_max", "k", "slack", "controller", "coverage")
@@ -167,7 +183,8 @@ class LogReader(DataSourceStreamReader):
         closings: list[tuple[int, int]] = []
         seq, window = start["seq"] + 1, self.spec.step.window
         for block, before, after in watermarks(state, taken, self.spec.changes, self._seen):
-            Marks.add(marks, seq, before.watermark, window)
+            if not marks or marks[-1][1] != before.watermark:
+                marks.append((seq, before.watermark))
             seq = block.last_seq + 1
             if window.ends(after.watermark) > window.ends(before.watermark):
                 closings.append((after.watermark, block.last_seq))
@@ -184,7 +201,7 @@ class LogReader(DataSourceStreamReader):
             "coverage": _coverage(self._seen.measured),
             "first": False,
             "form": FORM,
-            "marks": marks or [(start["seq"] + 1, start["watermark"])],
+            "marks": Marks.of(marks or [(start["seq"] + 1, start["watermark"])]).to_text(),
             "closings": closings,
         }
 
@@ -194,7 +211,7 @@ class LogReader(DataSourceStreamReader):
         assert self._events is not None  # noqa: S101
         reached("speed cut")
         files = data_files(self._events.refresh(), "arrival_seq")
-        marks = Marks.of(end["marks"])
+        marks = Marks.from_text(end["marks"])
         told = {
             "from": start["watermark"],
             "to": end["watermark"],
@@ -221,7 +238,10 @@ class LogReader(DataSourceStreamReader):
         if partition.told is not None:
             for shard in shards:
                 yield from message(shard, PUNCTUATION, partition.told).to_batches()
-        partials = wire.to_inner(self._partials(partition))
+        classes = Classes()
+        partials = wire.to_inner(self._partials(partition, classes))
+        if not partition.seed:
+            yield from message(shards[0], CLASSES, classes.message()).to_batches()
         keys = [partials[k] for k in wire.layout.keys]
         which = hash_rows(keys, partials.num_rows) % len(shards)
         kind = SEED if partition.seed else PARTIAL
@@ -229,7 +249,7 @@ class LogReader(DataSourceStreamReader):
             mine = partials.filter(pa.array(which == number))
             yield from packets(shard, kind, mine).to_batches()
 
-    def _partials(self, part: Part) -> pa.Table:
+    def _partials(self, part: Part, classes: Classes) -> pa.Table:
         spec, step = self.spec, self.spec.step
         where = (pc.field("arrival_seq") >= part.first) & (pc.field("arrival_seq") <= part.last)
         reach = spec.generation.state.watermark - step.window.size
@@ -237,7 +257,7 @@ class LogReader(DataSourceStreamReader):
             where &= pc.field("event_time") >= pa.scalar(reach, pa.int64()).cast(INSTANT)
         layout, schema = Layout(step), spec.events.schema
         pieces = read_pieces(spec.events.uri, part.paths, schema, columns_of(step), where)
-        mapped = [map_records(step, piece, part.marks) for piece in pieces]
+        mapped = [map_records(step, piece, part.marks, classes) for piece in pieces]
         partials = pa.concat_tables([layout.schema("pane", "closed").empty_table(), *mapped])
         if len(mapped) > 1:
             partials = layout.merge(partials, "pane", "closed")

@@ -20,7 +20,7 @@ from penstock.lake.tables import ARROW
 from penstock.spark.layout import Layout
 
 PARTIAL, SEED, PUNCTUATION = 0, 1, 2
-ANSWER, LATE, STATUS = 3, 4, 5
+ANSWER, LATE, STATUS, CLASSES = 3, 4, 5, 6
 PACKET = pa.schema(
     [pa.field("shard", pa.int64()), pa.field("kind", pa.int64()), pa.field("content", pa.binary())]
 )

@@ -25,7 +25,7 @@ steps:
     window: {since: 2024-04-01T00:00:00Z, period: P1D}
     measures: {people: count(*)}
     slack: {max_delay: {bound: PT12H}}
-correction: {cron: "*/20 * * * *"}
+correction: {cron: "*/20 * * * *", soon: {span: PT5M}}
 """
 
 

@@ -1,0 +1,67 @@
+"""Watching for late records that want their correction soon; asks, and names no records."""
+
+import pyarrow.compute as pc
+
+from penstock.core.clock import Clock
+from penstock.core.step import StepSpec
+from penstock.core.urgency import Bell, Urgency, Waiting
+from penstock.core.window import micros
+from penstock.lake.commit import Table
+from penstock.lake.correction import repaired_through
+from penstock.lake.read import read_table
+from penstock.lake.tables import Tables
+from penstock.lake.view import position, sealed_only
+
+
+def waiting(tables: Tables, step: StepSpec) -> tuple[int, Waiting | None]:
+    """The position up to which all late records are repaired, and what waits beyond it."""
+    at, after = position(tables, step), repaired_through(tables, step)
+    if at is None or at.sealed.seq <= after:
+        return after, None
+    names = ["generation", "micro_batch", "through_seq", "late_from_us", "late_to_us"]
+    found = sealed_only(read_table(Table(tables.control(step)), names), at)
+    late = found.filter((pc.field("through_seq") > after) & pc.field("late_from_us").is_valid())
+    if not late.num_rows:
+        return after, None
+    first = pc.min(late["through_seq"]).as_py()
+    before = max((row.seq for row in at.rows if row.seq < first), default=-1)
+    new = (pc.field("last_seq") > before) & (pc.field("first_seq") <= first)
+    blocks = read_table(Table(tables.blocks()), ["first_seq", "last_seq", "arrived_at"], new)
+    since = micros(pc.min(blocks["arrived_at"]).as_py())
+    low, high = pc.min(late["late_from_us"]).as_py(), pc.max(late["late_to_us"]).as_py()
+    return after, Waiting(since, low, high)
+
+
+class Watch:
+    """Looks at the steps of one pipeline; reads only what changed since the last look."""
+
+    def __init__(
+        self, tables: Tables, steps: tuple[StepSpec, ...], urgency: Urgency, clock: Clock
+    ) -> None:
+        self.tables, self.steps, self.urgency, self.clock = tables, steps, urgency, clock
+        self.bell = Bell(max(urgency.within // 2, 60_000_000))
+        self._versions: dict[str, tuple[int, int]] = {}
+        self._known: dict[str, tuple[int, Waiting | None]] = {}
+        self._opened = {
+            step.name: (Table(tables.control(step)), Table(tables.corrections())) for step in steps
+        }
+
+    def look(self) -> dict[str, str] | None:
+        """By step, why a correction is asked for; none: nothing is, or it was asked before."""
+        now, due, why = micros(self.clock.now()), dict[str, int](), dict[str, str]()
+        for step in self.steps:
+            after, found = self._waiting(step)
+            reason = None if found is None else self.urgency.reason(found, now)
+            if reason is not None:
+                due[step.name], why[step.name] = after, reason
+        return why if self.bell.rings(due, now) else None
+
+    def _waiting(self, step: StepSpec) -> tuple[int, Waiting | None]:
+        tables = self._opened[step.name]
+        if not tables[0].exists():
+            return -1, None
+        control, corrections = (t.refresh().version() if t.exists() else -1 for t in tables)
+        if self._versions.get(step.name) != (control, corrections):
+            self._known[step.name] = waiting(self.tables, step)
+            self._versions[step.name] = control, corrections
+        return self._known[step.name]
