@@ -48,11 +48,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Measure:
-    """``function`` (count, sum, avg, min, max) over a value of the record; none: over rows."""
+    """``function`` (as in SQL, or quantile) over a value of the record; none: over rows."""
 
     name: str
     function: str
     over: Callable[[Record], Any] | None = None
+    phi: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,10 @@ def value_of(measure: Measure, records: Sequence[Record]) -> Value:
         return Value(len(seen), 0.0, exact=True)
     if not seen:
         return Value(None, 0.0, exact=True)
-    if measure.function in {"min", "max"}:
-        picked = min(seen) if measure.function == "min" else max(seen)
+    if measure.function in {"min", "max", "quantile"}:
+        rank = max(1, math.ceil(Fraction(str(measure.phi)) * len(seen)))
+        picked = {"min": 1, "max": len(seen), "quantile": rank}[measure.function]
+        picked = sorted(seen)[picked - 1]
         return Value(picked + 0 if isinstance(picked, int) else picked + 0.0, 0.0, exact=True)
     whole = all(isinstance(x, int) for x in seen)
     size = math.fsum(abs(x) for x in seen)

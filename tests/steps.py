@@ -120,6 +120,33 @@ BOTH_REF = ref.Step(
     (ref.Slack("max_delay", 86_400 * SECOND),),
 )
 
+RANKS = {
+    "keys": ["site"],
+    "window": {"size": "PT90S", "slide": "PT30S"},
+    "measures": {
+        "n": "count(*)",
+        "middle": "median(delay)",
+        "high": "quantile(delay, 0.9)",
+        "low_bags": "quantile(bags, 0.07)",
+        "mean": "avg(delay)",
+        "ratio": "median(delay / bags)",
+    },
+    "slack": {"fixed": "PT20S"},
+}
+RANKS_REF = ref.Step(
+    ("site",),
+    ref.Window(90 * SECOND, 30 * SECOND),
+    (
+        ROWS,
+        ref.Measure("middle", "quantile", over("delay"), 0.5),
+        ref.Measure("high", "quantile", over("delay"), 0.9),
+        ref.Measure("low_bags", "quantile", over("bags"), 0.07),
+        ref.Measure("mean", "avg", over("delay")),
+        ref.Measure("ratio", "quantile", _ratio, 0.5),
+    ),
+    (ref.Slack("fixed", 20 * SECOND),),
+)
+
 LANDMARK = {
     "window": {"since": "1970-01-01T00:00:37Z", "period": "PT100S"},
     "measures": {"n": "count(*)", "low": "min(delay)", "high": "max(delay)"},
@@ -137,13 +164,27 @@ CASES = {
     "codes": (CODES, CODES_REF),
     "both": (BOTH, BOTH_REF),
     "landmark": (LANDMARK, LANDMARK_REF),
+    "ranks": (RANKS, RANKS_REF),
 }
 
-HOURLY = SITES | {"window": {"size": "PT1H", "slide": "PT15M"}, "slack": {"fixed": "PT10M"}}
+
+def case_of(seed: int) -> tuple[Any, ref.Step]:
+    """The step of a seed; a seed that found something keeps its step when cases are added."""
+    first = ("both", "codes", "landmark", "sites")
+    return CASES[first[seed % 4] if seed < RANKED else "ranks"]
+
+
+RANKED = 1_000
+"""Seeds from here on are of quantiles."""
+HOURLY = SITES | {
+    "window": {"size": "PT1H", "slide": "PT15M"},
+    "measures": SITES["measures"] | {"middle": "median(delay)"},
+    "slack": {"fixed": "PT10M"},
+}
 HOURLY_REF = ref.Step(
     SITES_REF.keys,
     ref.Window(3_600 * SECOND, 900 * SECOND),
-    SITES_REF.measures,
+    (*SITES_REF.measures, ref.Measure("middle", "quantile", over("delay"))),
     (ref.Slack("fixed", 600 * SECOND),),
 )
 SINCE = CODES | {

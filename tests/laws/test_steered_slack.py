@@ -1,5 +1,6 @@
 """Laws 0, 1 and 2 under a slack that follows coverage: one trace, whatever the cut or the crash."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from penstock.lake.read import read_table
 from penstock.lake.recount import recount
 from penstock.lake.retrace import Plans, asked_by, read_plans, retrace
 from penstock.lake.view import position
-from tests.doubles import lose_memory
+from tests.doubles import Killed, dies_at, lose_memory
 from tests.lakes import Lake, make_lake
 from tests.steps import CASES
 from tests.streams import disordered, write_jsonl
@@ -25,6 +26,7 @@ SLACKS: dict[str, Any] = {
     "pd": {"pd": {"measure_after": "PT30S"}},
     "pd of late": {"pd": {"recent": "PT5M", "kp": 0.5}},
 }
+BOUNDED = {"max_delay": {"bound": "PT60S"}}
 
 
 @pytest.fixture
@@ -35,7 +37,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def filled(home: Path, slack: str, mode: str = "bounded") -> Lake:
     """A lake whose source has many records that are minutes late."""
     step, oracle = CASES["sites"]
-    case = (step | {"slack": SLACKS[slack], "quality": QUALITY}, oracle)
+    steered = {"slack": SLACKS.get(slack, BOUNDED)} | (
+        {"quality": QUALITY} if slack in SLACKS else {}
+    )
+    case = (step | steered, oracle)
     source = {"files": str(home / "live"), "format": "jsonl", "mode": mode}
     lake = make_lake(home, case, source=source)
     lake.query()
@@ -94,6 +99,27 @@ def test_the_same_trace_after_the_checkpoint_was_lost(
     assert dict(trace(lake)).items() <= dict(trace(filled_by_one(tmp_path / "one", slack))).items()
     if lost == "all":
         assert len(generations(lake.tables, lake.step)) > 1
+
+
+@pytest.mark.parametrize("slack", [*SLACKS, "max_delay"])
+@pytest.mark.parametrize("moment", [2, 3])
+@pytest.mark.usefixtures("small_blocks")
+def test_the_same_trace_after_every_micro_batch_was_repeated(
+    tmp_path: Path, slack: str, moment: int
+) -> None:
+    """A new process repeats the micro-batch that was logged before it looks any further."""
+    whole, lake = filled(tmp_path / "whole", slack), filled(tmp_path / "repeated", slack)
+    whole.query(blocks=3).run()
+    for _ in range(12):
+        query = lake.query(blocks=3, dies=dies_at(moment))
+        with suppress(Killed):
+            query.run()
+        again = lake.query(blocks=3)
+        again.work()
+        again.work()
+    lake.query(blocks=3).run()
+    assert trace(lake) == trace(whole)
+    lake.check()
 
 
 def filled_by_one(home: Path, slack: str) -> Lake:

@@ -17,10 +17,9 @@ from tests import reference as ref
 from tests.doubles import assert_same, blocks_of, deadly_commits
 from tests.forgery import audited
 from tests.lakes import World
-from tests.steps import CASES
+from tests.steps import case_of
 
 pytestmark = pytest.mark.spark
-NAMES = sorted(CASES)
 STEPS, AUDITS = 40, 2
 
 
@@ -39,7 +38,7 @@ def assert_green(spark: SparkSession, world: World) -> None:
 
 
 def green_throughout(spark: SparkSession, home: Path, seed: int) -> None:
-    world = World(home, CASES[NAMES[seed % len(NAMES)]], seed)
+    world = World(home, case_of(seed), seed)
     share = world.draw.choice([0.0, 0.03, 0.1])
     moments = set(world.draw.sample(range(STEPS), AUDITS))
     with deadly_commits(world.death):
@@ -58,7 +57,7 @@ def green_throughout(spark: SparkSession, home: Path, seed: int) -> None:
         assert_same(expected, lake.in_force(), position=False)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 55])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 55, 1_000])
 def test_an_audit_at_any_moment_of_a_clean_run_is_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:
@@ -66,7 +65,7 @@ def test_an_audit_at_any_moment_of_a_clean_run_is_green(
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("seed", range(4, 104))
+@pytest.mark.parametrize("seed", [*range(4, 104), *range(1_001, 1_011)])
 def test_audits_of_a_hundred_clean_runs_are_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:

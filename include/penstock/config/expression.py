@@ -18,6 +18,7 @@ from penstock.core.expression import (
     MeasureSpec,
     Operation,
     Operator,
+    QuantileSpec,
     type_of,
 )
 from penstock.core.measure import ColumnType, Function
@@ -50,8 +51,10 @@ FUNCTIONS: dict[type[sql.Expr], Function] = {
     sql.Avg: Function.AVG,
     sql.Min: Function.MIN,
     sql.Max: Function.MAX,
+    sql.Median: Function.QUANTILE,
+    sql.Quantile: Function.QUANTILE,
 }
-MEASURE_FORMS = "count(*), count(x), sum(x), avg(x), min(x) or max(x)"
+MEASURE_FORMS = "count(*), count(x), sum(x), avg(x), min(x), max(x), median(x) or quantile(x, 0.9)"
 
 
 def parse_where(text: str, columns: Mapping[str, ColumnType]) -> Expression:
@@ -87,8 +90,19 @@ def parse_measure(name: str, text: str, columns: Mapping[str, ColumnType]) -> Me
         raise ValueError(f"'{text}': {function.value} needs numbers, this is a {over_type.value}")
     if function is Function.COUNT:
         return MeasureSpec(name, function, over, ColumnType.LONG)
+    if function is Function.QUANTILE:
+        return QuantileSpec(name, function, over, over_type, _phi(node, text))
     result = ColumnType.DOUBLE if function is Function.AVG else over_type
     return MeasureSpec(name, function, over, result)
+
+
+def _phi(node: sql.Expr, text: str) -> float:
+    if isinstance(node, sql.Median):
+        return 0.5
+    share = node.args["quantile"]
+    if isinstance(share, sql.Literal) and not share.is_string and 0 < float(share.this) < 1:
+        return float(share.this)
+    raise ValueError(f"'{text}': the share must be a number between 0 and 1, as in 0.9")
 
 
 def _parse(text: str) -> sql.Expr:

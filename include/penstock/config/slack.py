@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from penstock.config.model import Model
 from penstock.core.coverage import QualityTarget, coverage_threshold
 from penstock.core.errors import ConfigError
-from penstock.core.measure import Function
+from penstock.core.expression import MeasureSpec
 from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
 from penstock.core.window import micros
 
@@ -48,9 +48,9 @@ class Quality(Model):
         """As the core knows it."""
         return QualityTarget(self.epsilon, self.delta)
 
-    def threshold(self, functions: Collection[Function]) -> float:
+    def threshold(self, measures: Collection[MeasureSpec]) -> float:
         """Coverage that is enough for all of these measures."""
-        return coverage_threshold(self.target(), functions, self.records, self.cv**2)
+        return coverage_threshold(self.target(), measures, self.records, self.cv**2)
 
 
 class Steered(Model):
@@ -65,11 +65,11 @@ class Steered(Model):
         default=None, gt=timedelta(0), description="Event time for which lateness is remembered."
     )
 
-    def tuning(self, quality: Quality, functions: Collection[Function], size: int) -> Tuning:
+    def tuning(self, quality: Quality, measures: Collection[MeasureSpec], size: int) -> Tuning:
         """As the core knows it; ``size`` of a window, us."""
         horizon = 5 * size if self.measure_after is None else micros(self.measure_after)
         recent = None if self.recent is None else micros(self.recent)
-        return Tuning(quality.threshold(functions), quality.delta, horizon, recent)
+        return Tuning(quality.threshold(measures), quality.delta, horizon, recent)
 
 
 class Pd(Steered):
@@ -78,18 +78,18 @@ class Pd(Steered):
     kp: float = Field(default=0.2, ge=0, description="Weight of the error.")
     kd: float = Field(default=4.0, ge=0, description="Weight of the error's change.")
 
-    def tuning(self, quality: Quality, functions: Collection[Function], size: int) -> Tuning:
+    def tuning(self, quality: Quality, measures: Collection[MeasureSpec], size: int) -> Tuning:
         """As the core knows it; without ``recent`` the lateness of all time counts."""
-        plain = super().tuning(quality, functions, size)
+        plain = super().tuning(quality, measures, size)
         return replace(plain, kp=self.kp, kd=self.kd)
 
 
 class Quantile(Steered):
     """K is what the recent lateness asks for, steered by how often coverage was too small."""
 
-    def tuning(self, quality: Quality, functions: Collection[Function], size: int) -> Tuning:
+    def tuning(self, quality: Quality, measures: Collection[MeasureSpec], size: int) -> Tuning:
         """As the core knows it; without ``recent`` 20 sizes of event time count."""
-        plain = super().tuning(quality, functions, size)
+        plain = super().tuning(quality, measures, size)
         return replace(plain, recent=plain.recent or 20 * size)
 
 
@@ -119,12 +119,12 @@ class SlackConfig(Model):
         return self.pd or self.quantile
 
     def spec(
-        self, quality: Quality | None, functions: Collection[Function], size: int
+        self, quality: Quality | None, measures: Collection[MeasureSpec], size: int
     ) -> SlackSpec:
         """As the core knows it; ``size`` of a window, us."""
         if self.steered is not None and quality is not None:
             policy = SlackPolicy.QUANTILE if self.pd is None else SlackPolicy.PD
-            return SlackSpec(policy, 0, self.steered.tuning(quality, functions, size))
+            return SlackSpec(policy, 0, self.steered.tuning(quality, measures, size))
         if self.max_delay is not None:
             return SlackSpec(SlackPolicy.MAX_DELAY, micros(self.max_delay.bound))
         return SlackSpec(SlackPolicy.FIXED, micros(self.fixed or timedelta()))

@@ -81,7 +81,9 @@ class StepConfig(Model):
     where: str | None = Field(default=None, description="Condition, in SQL; others are left out.")
     window: WindowConfig = Field(description="The spans of event time answered for.")
     measures: dict[ColumnName, str] = Field(
-        min_length=1, description="count(*), count(x), sum(x), avg(x), min(x), max(x), by name."
+        min_length=1,
+        description="By name: count(*), count(x), sum(x), avg(x), min(x), max(x), median(x),"
+        " quantile(x, 0.9).",
     )
     slack: SlackConfig = Field(description="How long to wait for late records.")
     quality: Quality | None = Field(
@@ -111,19 +113,18 @@ class StepConfig(Model):
     def spec(self, name: str, types: Mapping[str, ColumnType]) -> StepSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
         window, measures = self.window.spec(), tuple(self._measures(types))
-        functions = {measure.function for measure in measures}
         return StepSpec(
             name=name,
             keys=tuple(Column(key, types[key]) for key in self.keys),
             where=None if self.where is None else parse_where(self.where, types),
             window=window,
             measures=measures,
-            slack=self.slack.spec(self.quality, functions, window.size),
+            slack=self.slack.spec(self.quality, measures, window.size),
         )
 
     def _measures(self, types: Mapping[str, ColumnType]) -> Iterator[MeasureSpec]:
         for name, text in self.measures.items():
-            measure = parse_measure(name, text, types)
+            measure = self._measure(name, text, types)
             yield measure
             count = count_name(name)
             averaged = self.window.since is not None and measure.function is Function.AVG
@@ -140,7 +141,17 @@ class StepConfig(Model):
         if self.where is not None:
             yield from _problem("where", lambda: parse_where(self.where or "", types))
         for measure, text in self.measures.items():
-            yield from _problem(f"measures.{measure}", partial(parse_measure, measure, text, types))
+            parse = partial(self._measure, measure, text, types)
+            yield from _problem(f"measures.{measure}", parse)
+
+    def _measure(self, name: str, text: str, types: Mapping[str, ColumnType]) -> MeasureSpec:
+        measure = parse_measure(name, text, types)
+        if measure.function is Function.QUANTILE and self.window.since is not None:
+            raise ValueError(
+                f"'{text}': quantiles of periods do not merge into one since the landmark. Use"
+                " a window with a size"
+            )
+        return measure
 
     def _wrong_key(self, key: str, types: Mapping[str, ColumnType]) -> str:
         if key not in types:

@@ -18,6 +18,7 @@ from statistics import NormalDist
 from typing import Self
 
 from penstock.core.errors import ConfigError
+from penstock.core.expression import MeasureSpec, phi_of
 from penstock.core.measure import Function
 
 LEAST_MEAN = 1e-9
@@ -109,23 +110,25 @@ def of_bounded_sum(target: QualityTarget, records: float, spread: float) -> floa
 
 
 def coverage_threshold(
-    target: QualityTarget, functions: Iterable[Function], records: int, cv2: float
+    target: QualityTarget, measures: Iterable[MeasureSpec], records: int, cv2: float
 ) -> float:
     """The realised coverage that is enough for every measure that has a bound.
 
     Args:
         target: the quality target.
-        functions: of the measures; the least and greatest value have no bound.
+        measures: of a step; the least and greatest value have no bound.
         records: a window holds, at least.
         cv2: CV^2 of the values.
     """
-    rules = {
-        Function.COUNT: lambda: min(of_count(target) + NUDGE, 1.0),  # strictly above
-        Function.SUM: lambda: of_sum(target, records, cv2 - 1),
-        Function.AVG: lambda: of_average(target, records, cv2),
+    count = min(of_count(target) + NUDGE, 1.0)  # strictly above
+    rules: dict[Function, Callable[[MeasureSpec], float]] = {
+        Function.COUNT: lambda _: count,
+        Function.SUM: lambda _: of_sum(target, records, cv2 - 1),
+        Function.AVG: lambda _: of_average(target, records, cv2),
+        Function.QUANTILE: lambda m: of_quantile(target, records, phi_of(m)),
     }
-    bounded = [f for f in functions if f in rules] or [Function.COUNT]
-    return max(rules[f]() for f in bounded)
+    found = [rules[m.function](m) for m in measures if m.function in rules]
+    return max(found, default=count)
 
 
 def of_count(target: QualityTarget) -> float:

@@ -74,6 +74,18 @@ class MeasureSpec:
         return None if self.over is None else type_of(self.over)
 
 
+@dataclass(frozen=True, slots=True)
+class QuantileSpec(MeasureSpec):
+    """A quantile; ``phi`` in (0, 1), of the median 0.5."""
+
+    phi: float = 0.5
+
+
+def phi_of(measure: MeasureSpec) -> float:
+    """Phi of a quantile."""
+    return measure.phi if isinstance(measure, QuantileSpec) else 0.5
+
+
 def type_of(expression: Expression) -> ColumnType:
     """Type of an expression that was checked when it was parsed."""
     match expression:

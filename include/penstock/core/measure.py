@@ -7,11 +7,14 @@ null, a count is 0.
 
 Sums are pairs (high, low): for integers the exact total is ``high * 2**32 + low`` with low in
 [0, 2**32); for doubles it is an unevaluated double-double sum, within 1e-15 x sum|x| for any
-cut. Source: Mars (pre-aggregation), double-double arithmetic after Dekker 1971 and Knuth TAOCP 2.
+cut. A quantile keeps every value, in order: nothing less merges to an exact one.
+Source: Mars (pre-aggregation), double-double arithmetic after Dekker 1971 and Knuth TAOCP 2.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+from heapq import merge
+from math import ceil
 
 
 class Function(StrEnum):
@@ -22,6 +25,7 @@ class Function(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    QUANTILE = "quantile"
 
 
 class ColumnType(StrEnum):
@@ -35,6 +39,8 @@ class ColumnType(StrEnum):
 
 
 Number = int | float
+NUDGE = 1e-9
+"""Against the rounding of phi n."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +51,14 @@ class Partial:
     total: tuple[Number, Number] = (0, 0)
     least: Number | None = None
     greatest: Number | None = None
+    values: tuple[Number, ...] = ()
 
     def update(self, value: Number | None) -> "Partial":
         """With one more value; null changes nothing."""
         if value is None:
             return self
         value = value + 0.0 if isinstance(value, float) else value  # -0.0 is 0.0
-        return self.merge(Partial(1, (value, 0), value, value))
+        return self.merge(Partial(1, (value, 0), value, value, (value,)))
 
     def merge(self, other: "Partial") -> "Partial":
         """Of both parts together: associative and commutative."""
@@ -62,14 +69,17 @@ class Partial:
         lows = [x for x in (self.least, other.least) if x is not None]
         highs = [x for x in (self.greatest, other.greatest) if x is not None]
         total = add(self.total, other.total)
-        return Partial(self.n + other.n, total, min(lows), max(highs))
+        values = tuple(merge(self.values, other.values))
+        return Partial(self.n + other.n, total, min(lows), max(highs), values)
 
-    def finish(self, function: Function) -> Number | None:
-        """The measure's value."""
+    def finish(self, function: Function, phi: float = 0.5) -> Number | None:
+        """The measure's value; ``phi``: of a quantile."""
         if function is Function.COUNT:
             return self.n
         if not self.n:
             return None
+        if function is Function.QUANTILE:
+            return self.values[rank(phi, self.n) - 1]
         total = self.total[0] + self.total[1]
         return {
             Function.SUM: total,
@@ -77,6 +87,14 @@ class Partial:
             Function.MIN: self.least,
             Function.MAX: self.greatest,
         }[function]
+
+
+def rank(phi: float, n: int) -> int:
+    """Which of n values in order is their quantile phi: the least with phi n at or below it.
+
+    SQL's ``percentile_disc``, with phi n meant as it is written: 0.07 x 100 is 7.
+    """
+    return max(1, ceil(phi * n - NUDGE))
 
 
 def add(a: tuple[Number, Number], b: tuple[Number, Number]) -> tuple[Number, Number]:

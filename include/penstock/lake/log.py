@@ -73,9 +73,14 @@ class Seen:
     _controller: Controller | None = None
     _ahead: dict[int, Arrivals] = field(default_factory=dict)
 
-    def go_on(self, text: str) -> None:
-        """Start from this controller, unless it is the one at hand; nothing is measured yet."""
-        self.measured = []
+    def go_on(self, text: str, newest: int) -> None:
+        """Start a fold.
+
+        Args:
+            text: the controller there, gone on with where it is the one at hand.
+            newest: newest live event time before it, us.
+        """
+        self.measured, self.newest, self._ahead = [], newest, {}
         if text != self.text:
             self.text, self._controller = text, None
 

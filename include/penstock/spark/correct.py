@@ -165,7 +165,10 @@ class Corrector:
         at = wanted.schema.get_field_index("window_start")
         starts = pc.cast(wanted["window_start"], pa.int64())
         wanted = wanted.set_column(at, "window_start", starts)
-        return found.join(wanted.select(names), names, join_type="left semi")
+        at = pa.array(np.arange(found.num_rows))  # a join cannot carry lists
+        rows = found.select(names).append_column("row", at)
+        rows = rows.join(wanted.select(names), names, join_type="left semi")
+        return found.take(rows["row"])
 
     def _revised(
         self, found: pa.Table, known: pa.Table | None, plan: CorrectionPlan

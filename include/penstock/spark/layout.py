@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import TerminalError
-from penstock.core.expression import Expression, MeasureSpec
+from penstock.core.expression import Expression, MeasureSpec, phi_of
 from penstock.core.measure import ColumnType, Function
 from penstock.core.step import StepSpec
 from penstock.lake.tables import ARROW, INSTANT, key_fields
 from penstock.spark.evaluate import evaluate
 from penstock.spark.kernel import Longs, exact_sum, exact_sum_longs, group, split_longs
+from penstock.spark.ragged import Part, Ragged, part_of
 
 LONG_TOP, LONG_LOW = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 SUMS = {Function.SUM, Function.AVG}
@@ -68,6 +69,8 @@ class Layout:
                 fields.append(pa.field(f"least_{i}", value))
             if Function.MAX in used:
                 fields.append(pa.field(f"greatest_{i}", value))
+            if Function.QUANTILE in used:
+                fields.append(pa.field(f"values_{i}", pa.list_(value)))
         return fields
 
     def _kind(self, over: Expression) -> ColumnType:
@@ -89,7 +92,7 @@ class Layout:
             table: the step's columns and ``arrival_seq``; already filtered.
             grouping: further columns to group by, each of shape (n,).
         """
-        columns: dict[str, Longs | np.ndarray] = {}
+        columns: dict[str, Part] = {}
         for i, over in enumerate(self.overs):
             columns |= self._parts(i, over, table)
         keys = [table[k] for k in self.keys]
@@ -97,12 +100,12 @@ class Layout:
         seqs = np.asarray(table["arrival_seq"])
         return self._grouped(table, keys, grouping, ones, seqs, columns)
 
-    def _parts(self, i: int, over: Expression, table: pa.Table) -> dict[str, np.ndarray]:
+    def _parts(self, i: int, over: Expression, table: pa.Table) -> dict[str, Part]:
         values = evaluate(over, table)
         if isinstance(values, pa.Scalar):
             values = pa.chunked_array([pa.repeat(values, table.num_rows)])
         valid = np.asarray(pc.is_valid(values), dtype=bool)
-        out: dict[str, np.ndarray] = {f"n_{i}": valid.astype(np.int64)}
+        out: dict[str, Part] = {f"n_{i}": valid.astype(np.int64)}
         used = self._functions(over)
         if used <= {Function.COUNT}:
             return out
@@ -117,12 +120,14 @@ class Layout:
             out[f"least_{i}"] = np.where(valid, plain, top)
         if Function.MAX in used:
             out[f"greatest_{i}"] = np.where(valid, plain, bottom)
+        if Function.QUANTILE in used:
+            out[f"values_{i}"] = Ragged(plain[valid], valid.astype(np.int64))
         return out
 
     def merge(self, table: pa.Table, *grouping: str) -> pa.Table:
         """Aggregate partials again, by the keys and these columns."""
         names = [f.name for f in self.fields]
-        columns = {n: np.asarray(table[n]) for n in names}
+        columns = {n: part_of(table[n]) for n in names}
         by = {g: np.asarray(table[g]) for g in grouping}
         keys = [table[k] for k in self.keys]
         counts, seqs = np.asarray(table["n_records"]), np.asarray(table["last_seq"])
@@ -135,7 +140,7 @@ class Layout:
         grouping: dict[str, Longs],
         counts: Longs,
         seqs: Longs,
-        columns: dict[str, np.ndarray],
+        columns: dict[str, Part],
     ) -> pa.Table:
         ids, first = group([*grouping.values(), *keys], table.num_rows)  # in order of time
         groups = len(first)
@@ -153,12 +158,12 @@ class Layout:
         return pa.table(out).cast(self.schema(*grouping))
 
     def _aggregated(
-        self, i: int, over: Expression, columns: dict[str, np.ndarray], ids: Longs, groups: int
-    ) -> dict[str, np.ndarray]:
+        self, i: int, over: Expression, columns: dict[str, Part], ids: Longs, groups: int
+    ) -> dict[str, np.ndarray | pa.Array]:
         whole = self._kind(over) is ColumnType.LONG
         n = np.zeros(groups, np.int64)
         np.add.at(n, ids, columns[f"n_{i}"])
-        out: dict[str, np.ndarray] = {f"n_{i}": n}
+        out: dict[str, np.ndarray | pa.Array] = {f"n_{i}": n}
         if f"high_{i}" in columns:
             high, low = columns[f"high_{i}"], columns[f"low_{i}"]
             if whole:
@@ -173,6 +178,8 @@ class Layout:
             greatest = np.full(groups, LONG_LOW if whole else -np.inf)
             np.maximum.at(greatest, ids, columns[f"greatest_{i}"])
             out[f"greatest_{i}"] = greatest
+        if f"values_{i}" in columns:
+            out[f"values_{i}"] = columns[f"values_{i}"].grouped(ids, groups)
         return out
 
     def finish(self, table: pa.Table) -> dict[str, pa.Array]:
@@ -191,7 +198,9 @@ class Layout:
         if measure.function is Function.COUNT:
             return pa.array(n)
         nothing = n == 0
-        if measure.function in SUMS:
+        if measure.function is Function.QUANTILE:
+            value = Ragged.of(table[f"values_{i}"]).quantile(phi_of(measure))
+        elif measure.function in SUMS:
             value = self._total(measure, i, table, np.maximum(n, 1))
         else:
             part = "least" if measure.function is Function.MIN else "greatest"

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from penstock.core.controller import Measured
 from penstock.core.crash import reached
-from penstock.core.slack import SlackChange, WatermarkState
+from penstock.core.slack import BlockSummary, SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
@@ -136,7 +136,8 @@ class LogReader(DataSourceStreamReader):
         self._blocks: Tail | None = None
         self._events: Table | None = None
         self._seen: Seen | None = None
-        self._waiting: list[Any] = []
+        self._waiting: list[BlockSummary] = []
+        self._newest = BEGINNING
 
     def __getstate__(self) -> dict[str, Any]:
         """Only what the tasks need: a table must not cross into a forked worker."""
@@ -168,17 +169,17 @@ class LogReader(DataSourceStreamReader):
         """
         if isinstance(start, str):
             start = json.loads(start)
-        self._open(start["block"])
+        self._open()
         assert self._blocks is not None  # noqa: S101
         assert self._seen is not None  # noqa: S101
         if len(self._waiting) < self.spec.blocks:
             self._waiting.extend(summaries(self._blocks.take()))
-        self._waiting = [b for b in self._waiting if b.number >= start["block"]]
+        self._pass(start["block"])
         taken = self._waiting[: self.spec.blocks]
         if not taken and not start["first"]:
             return start
         state = WatermarkState(start["watermark"], start["t_max"], start["k"], start["slack"])
-        self._seen.go_on(start["controller"])
+        self._seen.go_on(start["controller"], self._newest)
         marks: list[tuple[int, int]] = []
         closings: list[tuple[int, int]] = []
         seq, window = start["seq"] + 1, self.spec.step.window
@@ -207,7 +208,7 @@ class LogReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:  # type: ignore[override]
         """The tasks of a micro-batch; the first also tells what the whole is about."""
-        self._open(start["block"])
+        self._open()
         assert self._events is not None  # noqa: S101
         reached("speed cut")
         files = data_files(self._events.refresh(), "arrival_seq")
@@ -269,16 +270,21 @@ class LogReader(DataSourceStreamReader):
             partials = partials.filter(pa.array(low < count))
         return partials
 
-    def _open(self, block: int) -> None:
+    def _open(self) -> None:
         """Tables are opened in the process that uses them: deltalake does not survive a fork."""
         if self._blocks is not None:
             return
         self._blocks = Tail(Table(self.spec.tables.blocks()), "block", -1)
         self._events = Table(self.spec.events)
         self._seen = Seen(self._events, self.spec.step.window)
-        found = summaries(self._blocks.take())
-        self._seen.pass_by(b for b in found if b.number < block)
-        self._waiting = [b for b in found if b.number >= block]
+        self._waiting = summaries(self._blocks.take())
+
+    def _pass(self, block: int) -> None:
+        """Leave out the blocks before one: Spark repeats a logged micro-batch without asking."""
+        for passed in self._waiting:
+            if passed.number < block and passed.live and passed.t_max is not None:
+                self._newest = max(self._newest, passed.t_max)
+        self._waiting = [b for b in self._waiting if b.number >= block]
 
 
 def _coverage(measured: list[Measured]) -> dict[str, Any] | None:

@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from penstock.core.expression import MeasureSpec, to_sql
-from penstock.core.measure import ColumnType, Function
+from penstock.core.expression import MeasureSpec, phi_of, to_sql
+from penstock.core.measure import NUDGE, ColumnType, Function
 from penstock.core.step import StepSpec
 
 TOLERANCE = 1e-9
@@ -60,6 +60,10 @@ def _aggregates(measure: MeasureSpec) -> list[Column]:
     over = F.expr(to_sql(measure.over))
     if measure.over_type is ColumnType.LONG and measure.function is Function.SUM:
         return [F.sum(over.cast("decimal(38,0)")).cast("long").alias(measure.name)]
+    if measure.function is Function.QUANTILE:
+        kept, phi = F.sort_array(F.collect_list(over)), phi_of(measure)
+        rank = F.greatest(F.lit(1), F.ceil(F.lit(phi) * F.size(kept) - F.lit(NUDGE)).cast("int"))
+        return [F.try_element_at(kept, rank).alias(measure.name)]
     functions = {
         Function.COUNT: F.count,
         Function.SUM: F.sum,
