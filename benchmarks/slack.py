@@ -115,20 +115,20 @@ class Trace:
     seconds: float
 
 
+def spec_of(policy: SlackPolicy, threshold: float, recent: int | None) -> SlackSpec:
+    """A policy for the games' target."""
+    recent = RECENT if policy is SlackPolicy.QUANTILE else recent
+    return SlackSpec(policy, 0, Tuning(threshold, TARGET.delta, HORIZON, recent))
+
+
 def steered(
-    stream: Stream,
-    ends: np.ndarray,
-    policy: SlackPolicy,
-    threshold: float,
-    recent: int | None = None,
+    stream: Stream, ends: np.ndarray, spec: SlackSpec, window: WindowSpec = WINDOW
 ) -> Trace:
     """A controller over the blocks."""
-    recent = RECENT if policy is SlackPolicy.QUANTILE else recent
-    tuning = Tuning(threshold, TARGET.delta, HORIZON, recent)
-    controller = Controller(WINDOW, SlackSpec(policy, 0, tuning))
+    controller = Controller(window, spec)
     slack, marks = [], []
     began = time.perf_counter()
-    for arrivals in digests(stream.times, ends, int(stream.times[0]), WINDOW):
+    for arrivals in digests(stream.times, ends, int(stream.times[0]), window):
         slack.append(controller.slack)
         controller.after(arrivals)
         marks.append(controller.watermark)
@@ -146,18 +146,24 @@ def plain(stream: Stream, ends: np.ndarray, fixed: int | None) -> Trace:
 
 
 def windows(
-    stream: Stream, ends: np.ndarray, trace: Trace
+    stream: Stream,
+    ends: np.ndarray,
+    trace: Trace,
+    window: WindowSpec = WINDOW,
+    tail: int = 30 * SECOND,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Values of each closed window, and which of them were there when it closed."""
+    """Values of each closed window, and which of them were there when it closed.
+
+    The last ``tail`` of event time is left out: not all of it has come.
+    """
     block = np.searchsorted(ends, np.arange(len(stream.times)), side="right")
     order = np.argsort(stream.times, kind="stable")
     times, values, of = stream.times[order], stream.values[order], block[order]
-    first = int(times[len(times) // 100]) // WINDOW.slide * WINDOW.slide
-    last = int(stream.times.max()) - 30 * SECOND  # all of it has come
-    starts = np.arange(first, last, WINDOW.slide)
-    closing = np.searchsorted(trace.watermark, starts + WINDOW.size)
+    first = int(times[len(times) // 100]) // window.slide * window.slide
+    starts = np.arange(first, int(stream.times.max()) - tail, window.slide)
+    closing = np.searchsorted(trace.watermark, starts + window.size)
     lows = np.searchsorted(times, starts)
-    highs = np.searchsorted(times, starts + WINDOW.size)
+    highs = np.searchsorted(times, starts + window.size)
     for low, high, at in zip(lows, highs, closing, strict=True):
         yield values[low:high], of[low:high] <= at
 
@@ -244,7 +250,7 @@ def main() -> None:
                 trace = plain(stream, ends, int(float(more.removesuffix(" s")) * SECOND))
             else:
                 recent = 60 * SECOND if more else None
-                trace = steered(stream, ends, SlackPolicy(policy), threshold, recent)
+                trace = steered(stream, ends, spec_of(SlackPolicy(policy), threshold, recent))
             found = violations(stream, ends, trace, measure)
             rate = found.beyond / found.windows
             rows.append(

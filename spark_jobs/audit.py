@@ -9,7 +9,9 @@ from penstock.control.job import BlockedByQualityError, Outcome, pipeline_of, ru
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
 from penstock.lake.audits import record_audit
+from penstock.lake.observed import newest_errors
 from penstock.lake.tables import Tables
+from penstock.quality.bound import Errors
 from penstock.quality.suite import run_suite
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.session import open_session, settings_of
@@ -23,7 +25,12 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         rows = Audit(spark, tables, pipeline, clock).comparisons(correction_interval(pipeline))
     if not rows:
         return {"audited": 0, "said": "no step has sealed anything yet: nothing to audit"}
-    at = clock.now()
+    at, targets = clock.now(), {step: c.quality for step, c in pipeline.steps.items()}
+    errors = {
+        step.name: Errors(target.epsilon, target.delta, newest_errors(tables, step, target.least))
+        for step in pipeline.specs
+        if (target := targets[step.name]) is not None
+    }
     verdict = run_suite(
         pd.DataFrame(rows),
         pipeline=pipeline.name,
@@ -32,6 +39,7 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         root=settings.docs / ".gx" / pipeline.name,
         site=settings.docs / pipeline.name,
         at=at,
+        errors=errors,
     )
     failed = [f"{f.claim}: {f.observed}" for f in verdict.failed]
     record_audit(tables, request.run_id, at, rows, verdict.success, failed)

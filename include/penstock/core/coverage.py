@@ -131,6 +131,16 @@ def coverage_threshold(
     return max(found, default=count)
 
 
+def predicted_error(coverage: float, records: float, cv2: float, z: float) -> float:
+    """The error of a sum that a window of this coverage exceeds with probability delta.
+
+    The inverse of ``of_sum`` for so many of N drawn: q + z CV sqrt(l q / N), q = 1 - l; of a
+    count, whose values do not vary, q alone.
+    """
+    missing = 1 - coverage
+    return missing + z * sqrt(cv2 * coverage * missing / records)
+
+
 def of_count(target: QualityTarget) -> float:
     """Of a count, given the realised coverage: strictly above this."""
     return 1 - target.epsilon

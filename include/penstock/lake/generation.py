@@ -125,10 +125,15 @@ def controller_before(tables: Tables, step: StepSpec, generation: Generation) ->
     """
     if generation.number == generation.epoch:
         return ""
+    return controller_at(tables, step, generation.epoch, generation.block)
+
+
+def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str:
+    """The slack's controller where a sealed micro-batch of an epoch ended before a block."""
     rows = read_table(
         Table(tables.control(step)),
         ["controller"],
-        (pc.field("block") == generation.block) & (pc.field("generation") >= generation.epoch),
+        (pc.field("block") == block) & (pc.field("generation") >= epoch),
     )
     return next(filter(None, rows["controller"].to_pylist()), "")
 
@@ -136,15 +141,26 @@ def controller_before(tables: Tables, step: StepSpec, generation: Generation) ->
 def lived(
     tables: Tables,
     seen: Seen,
-    epoch: Generation,
+    start: Generation | Sealed,
     before: int,
     changes: Sequence[SlackChange],
+    controller: str = "",
 ) -> Iterator[tuple[BlockSummary, WatermarkState, WatermarkState]]:
-    """The fold of an epoch from its start, up to a block."""
+    """The fold from an epoch's start, or from a sealed micro-batch's end, up to a block.
+
+    Args:
+        tables: of the pipeline.
+        seen: nothing yet.
+        start: where the fold starts.
+        before: it ends before this block.
+        changes: slack decisions.
+        controller: as it was written down at the start.
+    """
     blocks = read_summaries(tables)
-    seen.pass_by(b for b in blocks if b.number < epoch.block)
-    own = [b for b in blocks if epoch.block <= b.number < before]
-    return watermarks(epoch.state, own, changes, seen)
+    seen.pass_by(b for b in blocks if b.number < start.block)
+    seen.go_on(controller, seen.newest)
+    own = [b for b in blocks if start.block <= b.number < before]
+    return watermarks(start.state, own, changes, seen)
 
 
 class Registry:

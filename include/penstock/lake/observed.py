@@ -11,14 +11,24 @@ from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.commit import Table
-from penstock.lake.generation import lived
+from penstock.lake.generation import controller_at, lived
 from penstock.lake.log import Seen, slack_changes
 from penstock.lake.read import read_table
 from penstock.lake.tables import CLASSES, Tables, TableSpec
-from penstock.lake.view import BACKFILL, SPEED, Position, answers_at, in_force, sealed_only
+from penstock.lake.view import (
+    BACKFILL,
+    SPEED,
+    Position,
+    answers_at,
+    in_force,
+    position,
+    sealed_only,
+)
 
 BOUNDED = (Function.COUNT, Function.SUM, Function.AVG)
 """Measures with a bound on their relative error."""
+NEWEST = 10_000
+"""Answers the bound is judged by."""
 STEERING = ("coverage", "coverage_least", "threshold", "alpha", "margin", "windows_measured",
             "windows_below")  # fmt: skip
 
@@ -78,13 +88,47 @@ def observed(
         connection.register("timely", timely)
         connection.register("now", now)
         for measure in (m for m in step.measures if m.function in BOUNDED):
-            error = _error(measure.name)
+            error = relative_error(f't."{measure.name}"', f'n."{measure.name}"')
             found.append(Observed(measure.name, *_figures(connection, error, on, epsilon, records)))
     return found
 
 
-def _error(name: str) -> str:
-    was, true = f't."{name}"::DOUBLE', f'n."{name}"::DOUBLE'
+def newest_errors(tables: Tables, step: StepSpec, records: int, most: int = NEWEST) -> list[float]:
+    """Relative errors of the newest timely answers against those in force.
+
+    Args:
+        tables: of the pipeline.
+        step: the step.
+        records: answers of fewer records do not count.
+        most: so many answers.
+
+    Returns:
+        One number an answer, of the measure that is furthest off; 1 where none was in time.
+    """
+    bounded = [m.name for m in step.measures if m.function in BOUNDED]
+    at = position(tables, step)
+    if not bounded or at is None:
+        return []
+    rows = answers_at(tables, step, at)
+    now, names = in_force(rows, step), ["window_start", *step.key_names]
+    now = now.filter(pc.not_equal(now["reason"], BACKFILL))
+    timely = rows.filter(pc.equal(rows["reason"], SPEED))
+    on = " AND ".join(f't."{name}" IS NOT DISTINCT FROM n."{name}"' for name in names)
+    each = ", ".join(relative_error(f't."{m}"', f'n."{m}"') for m in bounded)
+    with duckdb.connect() as connection:
+        connection.register("timely", timely)
+        connection.register("now", now)
+        found = connection.execute(
+            f"SELECT greatest({each}) FROM now n LEFT JOIN timely t ON {on}"  # noqa: S608
+            " WHERE n.n_records >= ? ORDER BY n.window_start DESC LIMIT ?",
+            [records, most],
+        ).fetchall()
+    return [float(row[0]) for row in found]
+
+
+def relative_error(was: str, true: str) -> str:
+    """SQL for the error of one value against another; 1 where there is nothing to divide by."""
+    was, true = f"({was})::DOUBLE", f"({true})::DOUBLE"
     return (
         f"CASE WHEN {was} IS NOT DISTINCT FROM {true} THEN 0 WHEN {was} IS NULL OR {true} IS NULL"
         f" OR {true} = 0 THEN 1 ELSE abs({was} - {true}) / abs({true}) END"
@@ -111,15 +155,20 @@ def classes(tables: Tables, step: StepSpec, at: Position) -> dict[str, int]:
     return {name: pc.sum(rows[name]).as_py() or 0 for name in CLASSES}
 
 
-def measured(tables: Tables, step: StepSpec, at: Position, events: TableSpec) -> list[Measured]:
-    """Every window whose coverage moved the slack, in the order of their ends.
+def measured(
+    tables: Tables, step: StepSpec, at: Position, events: TableSpec, since: int = -1
+) -> list[Measured]:
+    """Windows whose coverage moved the slack, in the order of their ends.
 
-    The log is folded once more from the epoch on: ``control`` only keeps sums of micro-batches.
+    The log is folded once more, since ``control`` only keeps sums of micro-batches: from the last
+    micro-batch that ended at or before the position ``since``, or from the epoch on.
     """
     if step.slack.tuning is None:
         return []
-    seen = Seen(Table(events), step.window)
-    for _ in lived(tables, seen, at.epoch, at.sealed.block, slack_changes(tables, step.name)):
+    seen, changes = Seen(Table(events), step.window), slack_changes(tables, step.name)
+    last = max((r for r in at.rows if r.seq <= since), default=None, key=lambda r: r.block)
+    text = controller_at(tables, step, at.epoch.number, last.block) if last else ""
+    for _ in lived(tables, seen, last or at.epoch, at.sealed.block, changes, text):
         pass
     return seen.measured
 

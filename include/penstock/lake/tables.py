@@ -294,6 +294,35 @@ class Tables:
             name="control",
         )
 
+    def coverage(self, step: StepSpec) -> TableSpec:
+        """One window a row, as of ``through_seq``; the newest row of a window counts."""
+        return TableSpec(
+            self._of(step, "coverage"),
+            pa.schema(
+                [
+                    ("window_start", INSTANT),
+                    ("window_end", INSTANT),
+                    ("slack_us", pa.int64()),
+                    ("alpha", pa.float64()),
+                    ("threshold", pa.float64()),
+                    ("records_timely", pa.int64()),
+                    ("records_early", pa.int64()),
+                    ("records", pa.int64()),
+                    ("coverage_early", pa.float64()),
+                    ("coverage", pa.float64()),
+                    ("error_predicted", pa.float64()),
+                    ("error_observed", pa.float64()),
+                    ("answers", pa.int64()),
+                    ("answers_beyond", pa.int64()),
+                    ("through_seq", pa.int64()),
+                    ("recorded_at", INSTANT),
+                ]
+            ),
+            (),
+            ("window_start", "through_seq"),
+            name="coverage",
+        )
+
     def _of(self, step: StepSpec, table: str) -> str:
         return self.uri(table, step.name, step.fingerprint)
 

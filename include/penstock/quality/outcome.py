@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from penstock.quality.bound import bound_of
 from penstock.quality.checks import EXAMPLE_OF, Severity
 from penstock.quality.comparisons import Example, examples_of
 
@@ -117,6 +118,8 @@ def observed_of(each: Mapping[str, Any]) -> str:
     """What one expectation found, in a line: the offending steps with their values."""
     if raised := _exception_of(each["exception_info"]):
         return f"could not be evaluated: {raised}"
+    if (said := bound_of(each)) is not None:
+        return said
     found, column = each["result"], each["expectation_config"]["kwargs"]["column"]
     rows = found.get("unexpected_index_list") or ()
     if column != "step":

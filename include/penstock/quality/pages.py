@@ -27,6 +27,7 @@ from great_expectations.render.renderer.site_builder import SiteBuilder
 from great_expectations.render.view import DefaultJinjaPageView
 from jinja2 import ChoiceLoader, FileSystemLoader
 
+from penstock.quality.bound import bound_of
 from penstock.quality.checks import Severity
 from penstock.quality.outcome import Outcome, observed_of, read_outcome
 from penstock.quality.reports import VIEWS
@@ -208,7 +209,7 @@ def _expectations(results: Sequence[Any]) -> RenderedComponentContent:
             marked(each),
             each["expectation_config"]["description"],
             each["expectation_config"]["kwargs"]["column"],
-            "" if each["success"] else observed_of(each),
+            "" if each["success"] and bound_of(each) is None else observed_of(each),
         )
         for each in results
     ]

@@ -12,6 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.crash import reached
+from penstock.quality import bound
+from penstock.quality.bound import Errors, with_errors
 from penstock.quality.checks import (
     CHECKS,
     ONCE_CLAIM,
@@ -67,6 +69,7 @@ def run_suite(
     root: Path,
     site: Path,
     at: datetime,
+    errors: Mapping[str, Errors] | None = None,
     kept: int = KEPT_REPORTS,
 ) -> SuiteResult:
     """Validate the comparisons, write this run's report and the site's index.
@@ -81,6 +84,7 @@ def run_suite(
         root: folder of the Great Expectations project, for this pipeline alone.
         site: folder of the pipeline's Data Docs.
         at: instant of the audit, aware.
+        errors: of timely answers, for each step with a quality target; too few say nothing.
         kept: how many reports stay, this one included.
 
     Raises:
@@ -89,6 +93,7 @@ def run_suite(
         ReportError: the page could not be written.
     """
     frame = checked(comparisons, pipeline=pipeline)
+    bounded = {s: e for s, e in (errors or {}).items() if e.says_something}
     audit = {
         "pipeline": pipeline,
         "run_name": run_name,
@@ -105,10 +110,10 @@ def run_suite(
         context = gx.get_context(mode="file", project_root_dir=root)
         batch = _configured(context, site)
         suite = context.suites.add_or_update(
-            gx.ExpectationSuite(name=pipeline, expectations=_expectations(steps, audit))
+            gx.ExpectationSuite(name=pipeline, expectations=_expectations(steps, audit, bounded))
         )
         validated = _checkpoint(context, suite, batch).run(
-            batch_parameters={"dataframe": frame},
+            batch_parameters={"dataframe": with_errors(frame, bounded)},
             run_id=gx.RunIdentifier(run_name=safe_name(run_name), run_time=at),
         )
         ((key, result),) = validated.run_results.items()
@@ -184,7 +189,9 @@ def _site_config(site: Path) -> dict[str, Any]:
     }
 
 
-def _expectations(steps: Collection[str], audit: Mapping[str, Any]) -> list["Expectation"]:
+def _expectations(
+    steps: Collection[str], audit: Mapping[str, Any], bounded: Mapping[str, Errors]
+) -> list["Expectation"]:
     """The suite; its first expectation carries the audit itself, so that a page is complete."""
     import great_expectations.expectations as gxe
 
@@ -201,7 +208,8 @@ def _expectations(steps: Collection[str], audit: Mapping[str, Any]) -> list["Exp
         severity=Severity.CRITICAL.value,
         meta={"meaning": ONCE_MEANING},
     )
-    return [every, once, *map(_expectation, CHECKS)]
+    bounds = [bound.expectation(step, errors) for step, errors in bounded.items()]
+    return [every, once, *map(_expectation, CHECKS), *bounds]
 
 
 def _expectation(check: Check) -> "Expectation":

@@ -30,6 +30,12 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
 
     pipeline = pipeline_of(settings, arguments.pipeline)
     steps = pipeline.specs if arguments.step is None else (_step(pipeline, arguments.step),)
+    if arguments.beside is not None:
+        from penstock.runtime.terminal_beside import show_beside
+
+        both = (pipeline, pipeline_of(settings, arguments.beside))
+        show_beside(anchored(settings), both, steps, console())
+        return 0
     if arguments.quality:
         from penstock.runtime.terminal_quality import show_quality
 
@@ -99,6 +105,9 @@ def add_arguments(parts: dict[str, argparse.ArgumentParser]) -> None:
     part.add_argument("--limit", type=_positive, help="windows a table (default: a screenful)")
     part.add_argument("--revisions", action="store_true", help="every revision of each answer")
     part.add_argument("--quality", action="store_true", help="slack, coverage, observed errors")
+    part.add_argument(
+        "--beside", metavar="OTHER", help="slack, coverage and corrections of two pipelines"
+    )
     part = parts["query"]
     part.add_argument("sql", nargs="?", metavar="SQL", help="a SELECT in DuckDB's SQL")
     part.add_argument("--all", action="store_true", help=f"every row, not only {ROWS}")

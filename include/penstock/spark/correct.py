@@ -24,6 +24,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan, Planner, spans_of, touched, within
+from penstock.lake.covered import Recorder
 from penstock.lake.generation import Registry, current, sealed_rows
 from penstock.lake.read import Spans
 from penstock.lake.tables import INSTANT, Tables
@@ -285,6 +286,8 @@ def correct_pipeline(
         corrector = Corrector(spark, tables, pipeline, step, clock)
         one = correct_step(corrector, planner, planner.due(since, until, recheck=recheck))
         total = Corrected(total.answers + one.answers, total.changed + one.changed)
+        if since is None and until is None:
+            Recorder(tables, pipeline, step, clock).record()
     return total
 
 

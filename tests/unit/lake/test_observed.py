@@ -7,7 +7,7 @@ from rich.console import Console
 
 from penstock.config.settings import Settings
 from penstock.lake.ingest import door
-from penstock.lake.observed import measured, observed, waited
+from penstock.lake.observed import measured, newest_errors, observed, waited
 from penstock.lake.view import Position, position
 from penstock.runtime.terminal_quality import show_quality
 from tests import reference as ref
@@ -76,3 +76,24 @@ def test_what_is_shown_names_k_coverage_and_errors(lake: Lake, tmp_path: Path) -
     assert [len(windows), sum(w.below for w in windows)] == sums
     picture = (settings.docs / "p" / "quality-s.svg").read_text()
     assert "<svg" in picture
+
+
+def test_the_newest_errors_are_of_the_measure_furthest_off(lake: Lake) -> None:
+    truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
+    wanted = []
+    for pair, now in sorted(truth.corrected.items(), key=lambda each: each[0][0], reverse=True):
+        was = truth.timely.get(pair)
+        if now.n_records >= 3:
+            names = ("n", "total", "mean", "bags_sum", "known")
+            wanted.append(max(error_of(was, now, name) for name in names))
+    found = newest_errors(lake.tables, lake.step, 3)
+    assert sorted(found) == pytest.approx(sorted(wanted))
+    some = newest_errors(lake.tables, lake.step, 3, most=50)
+    assert len(some) == 50 < len(found)
+
+
+def error_of(was: ref.Answer | None, now: ref.Answer, name: str) -> float:
+    old, new = was and was.values[name].value, now.values[name].value
+    if was is not None and old == new:
+        return 0.0
+    return 1.0 if old is None or not new else abs(old - new) / abs(new)

@@ -1,0 +1,164 @@
+"""How much of each window was there in time, written down once it is corrected.
+
+One row of ``coverage`` a window: what it held when it closed, when it was measured, and as of a
+position after its correction; the error that coverage predicts and the one that was observed. A
+window that a later correction touches gets a further row; the newest counts.
+Source: HPM (coverage); the bound on the error is ``penstock.core.coverage``.
+"""
+
+from collections.abc import Iterable
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.config.pipeline import Pipeline
+from penstock.config.slack import Quality
+from penstock.core.clock import Clock
+from penstock.core.controller import Measured
+from penstock.core.coverage import predicted_error
+from penstock.core.measure import Function
+from penstock.core.step import StepSpec
+from penstock.lake.commit import Table
+from penstock.lake.observed import BOUNDED, measured, relative_error
+from penstock.lake.read import Spans, read_table
+from penstock.lake.tables import INSTANT, Tables
+from penstock.lake.view import BACKFILL, SPEED, Position, answers_at, in_force, position
+
+TOTALS = (Function.COUNT, Function.SUM)
+Starts = np.ndarray
+
+
+class Recorder:
+    """Writes the rows of one step, by its quality target or else by (0.05, 0.05)."""
+
+    def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec, clock: Clock) -> None:
+        self.tables, self.step, self.clock = tables, step, clock
+        self.events = tables.events(pipeline.types)
+        self.quality = pipeline.steps[step.name].quality or Quality(epsilon=0.05, delta=0.05)
+        self.table = Table(tables.coverage(step))
+
+    def record(self) -> int:
+        """Write the windows that closed, or were corrected, since the last time; how many."""
+        at = position(self.tables, self.step)
+        if at is None:
+            return 0
+        known = newest_rows(self.table)
+        since = pc.max(known["through_seq"]).as_py() if known.num_rows else -1
+        if at.sealed.seq <= since:
+            return 0
+        steered = measured(self.tables, self.step, at, self.events, since)
+        starts = self._touched(at, since)
+        if self.step.slack.tuning is not None:
+            there = np.asarray(pc.cast(known["window_start"], pa.int64()))
+            ready = np.array([m.window_start for m in steered], np.int64)
+            starts = np.intersect1d(starts, np.union1d(there, ready))
+            starts = np.union1d(starts, ready)
+        if not len(starts):
+            return 0
+        rows = self._rows(at, starts, {m.window_start: m for m in steered}, known)
+        if rows.num_rows:
+            self.table.append(rows, f"coverage:{self.step.name}", at.sealed.seq)
+        return rows.num_rows
+
+    def _touched(self, at: Position, since: int) -> Starts:
+        """Starts of windows that got an answer since a position."""
+        new = Spans("through_seq", ((since + 1, at.sealed.seq),))
+        rows = answers_at(self.tables, self.step, at, new)
+        rows = rows.filter(pc.not_equal(rows["reason"], BACKFILL))
+        return np.unique(np.asarray(pc.cast(rows["window_start"], pa.int64())))
+
+    def _rows(
+        self, at: Position, starts: Starts, steered: dict[int, Measured], known: pa.Table
+    ) -> pa.Table:
+        span = Spans("window_start", ((int(starts[0]), int(starts[-1])),))
+        rows = answers_at(self.tables, self.step, at, span)
+        wanted = pa.array(starts).cast(INSTANT)
+        rows = rows.filter(pc.is_in(rows["window_start"], wanted))
+        figures = self._figures(rows).to_pylist()
+        before = {row["window_start"]: row for row in known.to_pylist()}
+        out, z = [], self.quality.target().z
+        for row in figures:
+            start = row["window_start"]
+            one = steered.get(_us(start))
+            old = before.get(start, {})
+            early = _early(one, old)
+            coverage = row["records_timely"] / row["records"]
+            seen = coverage if early["coverage_early"] is None else early["coverage_early"]
+            error = predicted_error(seen, row["records"], self.quality.cv**2, z)
+            out.append(
+                {
+                    **row,
+                    **early,
+                    "coverage": coverage,
+                    "error_predicted": error,
+                    "through_seq": at.sealed.seq,
+                    "recorded_at": self.clock.now(),
+                }
+            )
+        return pa.Table.from_pylist(out, schema=self.table.spec.schema)
+
+    def _figures(self, rows: pa.Table) -> pa.Table:
+        """By window: records in time and of all, the error of its totals, answers beyond."""
+        names = ["window_start", *self.step.key_names]
+        now = in_force(rows, self.step)
+        now = now.filter(pc.not_equal(now["reason"], BACKFILL))
+        timely = rows.filter(pc.equal(rows["reason"], SPEED))
+        on = " AND ".join(f't."{name}" IS NOT DISTINCT FROM n."{name}"' for name in names)
+        bounded = [m.name for m in self.step.measures if m.function in BOUNDED]
+        worst = _greatest(relative_error(f't."{m}"', f'n."{m}"') for m in bounded)
+        totals = [m.name for m in self.step.measures if m.function in TOTALS]
+        whole = _greatest(
+            relative_error(f'coalesce(sum(t."{m}"), 0)', f'coalesce(sum(n."{m}"), 0)')
+            for m in totals
+        )
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.register("timely", timely)
+            connection.register("now", now)
+            return connection.sql(
+                f"""SELECT n.window_start, n.window_end,
+                    CAST(coalesce(sum(t.n_records), 0) AS BIGINT) AS records_timely,
+                    CAST(sum(n.n_records) AS BIGINT) AS records,
+                    CAST(greatest({whole}, {
+                    relative_error("coalesce(sum(t.n_records), 0)", "sum(n.n_records)")
+                }) AS DOUBLE)
+                        AS error_observed,
+                    count(*) FILTER (n.n_records >= $least) AS answers,
+                    count(*) FILTER (n.n_records >= $least AND {worst} >= $epsilon)
+                        AS answers_beyond
+                    FROM now n LEFT JOIN timely t ON {on} GROUP BY ALL ORDER BY 1""",  # noqa: S608
+                params={"least": self.quality.least, "epsilon": self.quality.epsilon},
+            ).to_arrow_table()
+
+
+def newest_rows(table: Table) -> pa.Table:
+    """One row a window: the newest."""
+    rows = read_table(table).sort_by([("window_start", "ascending"), ("through_seq", "ascending")])
+    starts = np.asarray(pc.cast(rows["window_start"], pa.int64()))
+    last = np.append(starts[1:] != starts[:-1], True) if len(starts) else np.zeros(0, bool)
+    return rows.filter(pa.array(last))
+
+
+def _early(one: Measured | None, old: dict[str, object]) -> dict[str, object]:
+    """What the controller saw, now or when the window was first recorded."""
+    if one is not None:
+        return {
+            "slack_us": one.slack,
+            "alpha": one.alpha,
+            "threshold": one.threshold,
+            "records_early": one.records,
+            "coverage_early": one.coverage,
+        }
+    names = ("slack_us", "alpha", "threshold", "records_early", "coverage_early")
+    return {name: old.get(name) for name in names}
+
+
+def _greatest(errors: Iterable[str]) -> str:
+    found = list(errors)
+    return f"greatest({', '.join(found)})" if found else "0"
+
+
+def _us(value: object) -> int:
+    return int(pa.scalar(value, INSTANT).cast(pa.int64()).as_py())

@@ -1,0 +1,142 @@
+"""Two pipelines beside each other: what their slack, coverage and corrections were."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.text import Text
+
+from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
+from penstock.control.explain import spoken
+from penstock.core.errors import ConfigError
+from penstock.core.step import StepSpec
+from penstock.lake.commit import Table
+from penstock.lake.covered import newest_rows
+from penstock.lake.observed import waited
+from penstock.lake.tables import Tables
+from penstock.lake.view import LATE, answers_at, position
+from penstock.runtime.terminal_words import head, put, share, table
+
+COLORS = ("#868e96", "#0b7285")
+HOUR = 3_600_000_000
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two.
+
+    Attributes:
+        name: pipeline and slack.
+        slack: K (us) by window, or where none steers it by micro-batch.
+        windows: rows of ``coverage``, in the order of their starts.
+        corrected: answers appended by corrections, by day of their window.
+    """
+
+    name: str
+    slack: Sequence[tuple[datetime, int]]
+    windows: Sequence[dict[str, Any]]
+    corrected: Counter[date]
+
+    @property
+    def days(self) -> dict[date, list[dict[str, Any]]]:
+        """The windows by day."""
+        found: dict[date, list[dict[str, Any]]] = {}
+        for row in self.windows:
+            found.setdefault(row["window_start"].date(), []).append(row)
+        return found
+
+
+def show_beside(
+    settings: Settings, pipelines: Sequence[Pipeline], steps: Sequence[StepSpec], out: Console
+) -> None:
+    """A table for every step that both have, and a picture of each as a file.
+
+    Raises:
+        ConfigError: they have no step of the same name, or one has no coverage yet.
+    """
+    names = [s.name for s in steps if all(s.name in p.steps for p in pipelines)]
+    if not names:
+        both = " and ".join(p.name for p in pipelines)
+        raise ConfigError(f"{both} have no step of the same name: nothing to put side by side")
+    for name in names:
+        sides = [_side(settings, pipeline, name) for pipeline in pipelines]
+        head(f"Step {name}", out)
+        columns = ("pipeline", "slack", "mean K", "windows", "mean coverage", "answers",
+                   "off by epsilon", "answers corrected")  # fmt: skip
+        shown = table(*columns, right=columns[2:])
+        for pipeline, side in zip(pipelines, sides, strict=True):
+            answers = sum(row["answers"] for row in side.windows)
+            beyond = sum(row["answers_beyond"] for row in side.windows)
+            shown.add_row(
+                pipeline.name,
+                str(pipeline.spec(name).slack.policy),
+                spoken(round(mean(k for _, k in side.slack))),
+                f"{len(side.windows):,}",
+                f"{mean(row['coverage'] for row in side.windows):.2%}",
+                f"{answers:,}",
+                share(beyond, answers),
+                f"{side.corrected.total():,}",
+            )
+        put(shown, out)
+        first, second = pipelines
+        path = settings.docs / first.name / f"beside-{second.name}-{name}.svg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw(name, sides, path)
+        out.print(Text(f"  picture  {path}", style="dim"))
+
+
+def _side(settings: Settings, pipeline: Pipeline, name: str) -> Side:
+    tables, step = Tables(settings.lake_uri, pipeline.name), pipeline.spec(name)
+    at = position(tables, step)
+    windows = newest_rows(Table(tables.coverage(step))).to_pylist()
+    if at is None or not windows:
+        raise ConfigError(
+            f"{pipeline.name}.{name} has no coverage yet: it is written by correct__{pipeline.name}"
+        )
+    answers = answers_at(tables, step, at)
+    late = answers.filter(pc.equal(answers["reason"], LATE))["window_start"].to_pylist()
+    corrected = Counter(start.date() for start in late)
+    said = f"{pipeline.name}: {step.slack.policy}"
+    slack = [(row["window_start"], row["slack_us"]) for row in windows]
+    if step.slack.tuning is None:
+        moved = [(w.at, w.slack) for w in waited(tables, step, at)][1:]  # the first starts from 0
+        first, last = (windows[i]["window_start"] for i in (0, -1))
+        slack = [(first, moved[0][1]), *moved, (last, moved[-1][1])] if moved else [(first, 0)]
+        slack.sort()
+    return Side(said, slack, windows, corrected)
+
+
+def draw(step: str, sides: Sequence[Side], path: Path) -> None:
+    """K over event time; by day, the mean coverage and the answers that were corrected."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams["svg.hashsalt"] = "penstock"
+    figure = Figure(figsize=(9, 6.5))
+    rows = figure.subplots(3, 1, sharex=True)
+    hours = max(k for side in sides for _, k in side.slack) > HOUR
+    for side, color in zip(sides, COLORS, strict=True):
+        when, slack = zip(*side.slack, strict=True)
+        shown = [k / (HOUR if hours else 1e6) for k in slack]
+        rows[0].step(when, shown, where="post", color=color, label=side.name)
+        days = sorted(side.days)
+        at = [datetime(d.year, d.month, d.day) for d in days]  # noqa: DTZ001  an axis of days
+        covered = [mean(row["coverage"] for row in side.days[day]) for day in days]
+        rows[1].plot(at, [100 * c for c in covered], color=color, linewidth=1)
+        rows[2].step(at, [side.corrected[day] for day in days], where="post", color=color)
+    rows[0].set_ylabel(f"slack K, {'hours' if hours else 's'}")
+    rows[1].set_ylabel("coverage at the\nfirst answer, %")
+    rows[2].set_ylabel("answers corrected\na day")
+    rows[0].set_title(step, fontsize=10, loc="left")
+    rows[0].legend(frameon=False, fontsize=8)
+    for axes in rows:
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.autofmt_xdate()
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None}, format="svg")

@@ -1,0 +1,104 @@
+"""Coverage of each window as it is written down, against the oracle's records."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from penstock.core.coverage import predicted_error
+from penstock.lake.covered import Recorder, newest_rows
+from penstock.lake.ingest import door
+from penstock.lake.observed import measured
+from penstock.lake.view import position
+from tests import reference as ref
+from tests.doubles import blocks_of
+from tests.lakes import Lake
+from tests.laws.test_steered_slack import filled
+
+EPSILON = {"quantile": 0.1, "max_delay": 0.05}
+
+
+def recorder(lake: Lake) -> Recorder:
+    return Recorder(lake.tables, lake.pipeline, lake.step, lake.clock)
+
+
+def rows_of(lake: Lake) -> dict[int, dict[str, Any]]:
+    rows = newest_rows(recorder(lake).table)
+    starts = pc.cast(rows["window_start"], "int64").to_pylist()
+    return dict(zip(starts, rows.to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("slack", EPSILON)
+@pytest.mark.parametrize("parts", [1, 4])
+def test_every_window_stands_as_the_log_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slack: str, parts: int
+) -> None:
+    monkeypatch.setattr(door, "BLOCK", 16)
+    lake = filled(tmp_path, slack)
+    query = lake.query(blocks=6)
+    written = 0
+    for _ in range(parts - 1):
+        for _ in range(5):
+            query.work()
+        lake.correct()
+        written += recorder(lake).record()
+    query.run()
+    lake.correct()
+    written += recorder(lake).record()
+    assert recorder(lake).record() == 0, "twice is once"
+    found = rows_of(lake)
+    assert written >= len(found) > 50
+    truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
+    windows = {start for start, _ in truth.corrected}
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    every = measured(lake.tables, lake.step, at, lake.tables.events(lake.pipeline.types))
+    early = {one.window_start: one for one in every}
+    assert found.keys() == (early.keys() & windows if slack == "quantile" else windows)
+    for start, row in found.items():
+        assert_row(row, start, truth, EPSILON[slack])
+        one = early.get(start)
+        if one is not None:
+            assert (row["records_early"], row["coverage_early"]) == (one.records, one.coverage)
+            assert (row["slack_us"], row["threshold"]) == (one.slack, one.threshold)
+        seen = row["coverage"] if one is None else one.coverage
+        z = lake.pipeline.steps["s"].quality
+        target = 1.959964 if z is None else z.target().z
+        assert row["error_predicted"] == pytest.approx(
+            predicted_error(seen, row["records"], 1.0, target), rel=1e-5
+        )
+
+
+def assert_row(row: dict[str, Any], start: int, truth: ref.Answers, epsilon: float) -> None:
+    now = {key: a for (s, key), a in truth.corrected.items() if s == start}
+    was = {key: a for (s, key), a in truth.timely.items() if s == start}
+    assert row["records"] == sum(a.n_records for a in now.values())
+    assert row["records_timely"] == sum(a.n_records for a in was.values())
+    assert row["coverage"] == row["records_timely"] / row["records"]
+    assert row["answers"] == len(now)
+    errors = [max(error(was.get(k), a, m) for m in BOUNDED) for k, a in now.items()]
+    assert row["answers_beyond"] == sum(e >= epsilon for e in errors)
+    totals = [total(was, now, m) for m in ("n", "total", "bags_sum", "known")]
+    assert row["error_observed"] == pytest.approx(max(totals), rel=1e-6, abs=1e-9)
+
+
+BOUNDED = ("n", "total", "mean", "bags_sum", "known")
+
+
+def error(was: ref.Answer | None, now: ref.Answer, name: str) -> float:
+    old, new = was and was.values[name].value, now.values[name].value
+    return relative(old if was is not None else None, new)
+
+
+def relative(old: float | None, new: float | None) -> float:
+    if old == new:
+        return 0.0
+    if old is None or new is None or new == 0:
+        return 1.0
+    return abs(old - new) / abs(new)
+
+
+def total(was: dict[Any, ref.Answer], now: dict[Any, ref.Answer], name: str) -> float:
+    old, new = (sum(a.values[name].value or 0 for a in answers.values()) for answers in (was, now))
+    return relative(old, new)
