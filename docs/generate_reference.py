@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pyarrow as pa
 from pydantic import AwareDatetime, BaseModel, TypeAdapter
@@ -121,6 +121,7 @@ def _kind(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         Union: lambda: " or ".join(_kind(a) for a in arguments if a is not type(None)),
         dict: lambda: f"mapping: {_kind(arguments[0])} to {_kind(arguments[1])}",
         tuple: lambda: f"list of {_kind(arguments[0])}s",
+        Literal: lambda: " or ".join(f"`{value}`" for value in arguments),
     }
     words[types.UnionType] = words[Union]
     origin = get_origin(annotation)

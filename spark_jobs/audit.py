@@ -9,7 +9,7 @@ from penstock.control.job import BlockedByQualityError, Outcome, pipeline_of, ru
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
 from penstock.lake.audits import record_audit
-from penstock.lake.observed import newest_errors
+from penstock.lake.covered import errors_of
 from penstock.lake.tables import Tables
 from penstock.quality.bound import Errors
 from penstock.quality.suite import run_suite
@@ -27,7 +27,7 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         return {"audited": 0, "said": "no step has sealed anything yet: nothing to audit"}
     at, targets = clock.now(), {step: c.quality for step, c in pipeline.steps.items()}
     errors = {
-        step.name: Errors(target.epsilon, target.delta, newest_errors(tables, step, target.least))
+        step.name: Errors(target.epsilon, target.delta, errors_of(tables, step, target))
         for step in pipeline.specs
         if (target := targets[step.name]) is not None
     }

@@ -403,7 +403,6 @@ class LocalQuery:
                 spec,
                 self.generation,
                 controller_before(tables, step, self.generation),
-                changes,
                 past,
                 (0, 1),
                 2,

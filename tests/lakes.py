@@ -173,6 +173,7 @@ def steered_slack(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]
         if number >= epoch.block:
             state = epoch.state
             known = known or Controller(window, spec, t_max=state.t_max, watermark=state.watermark)
+            known.spec = spec
             yield ref.Slack("fixed", known.slack, number)
             if block.kind == ref.IDLE:
                 known.close(max(known.watermark, known.t_max))

@@ -4,6 +4,7 @@
 ``preload``, ``stream``, ``correct``, ``audit``, ``maintain``; ``ingest``, the door alone;
 ``launch``, a supervisor whose driver is ``ingest``; ``judge``, an audit of comparisons that were
 made before, so that no JVM is needed; ``failure``, the note of a failed query;
+``propose``, another threshold of coverage;
 ``keep:NAME``, a copy of the lake.
 """
 
@@ -27,6 +28,7 @@ from penstock.lake.commit import Table
 from penstock.lake.generation import Registry, note_failure
 from penstock.lake.ingest import door, source
 from penstock.lake.log import LIVE
+from penstock.lake.proposed import propose
 from penstock.lake.tables import Tables
 from penstock.runtime.streams import control
 from penstock.runtime.streams.heart import Heart
@@ -38,6 +40,7 @@ NAME = "p"
 COMPARISONS = "comparisons.json"
 QUICK = Limits(tick=0.05, backoff=0.05, backoff_most=0.2)
 PATIENCE = 60.0
+THRESHOLD = 0.85
 
 
 @contextmanager
@@ -78,6 +81,15 @@ def _launch(settings: Settings, blocks: int) -> None:
     assert control.status(paths).state == "finished", control.status(paths)
 
 
+def _propose(settings: Settings, _blocks: int) -> None:
+    """As a correction does that has measured a threshold."""
+    pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
+    step = pipeline.spec("hourly")
+    assert step.slack.tuning is not None
+    spec = replace(step.slack, tuning=replace(step.slack.tuning, threshold=THRESHOLD))
+    propose(Tables(settings.lake_uri, NAME), step, spec, "measured", SystemClock())
+
+
 def _failure(settings: Settings, _blocks: int) -> None:
     pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
     note_failure(Tables(settings.lake_uri, NAME), pipeline.specs[0])
@@ -93,7 +105,8 @@ def _judge(settings: Settings, _blocks: int) -> None:
         audit.audit(JobRequest(Job.AUDIT, "judge", NAME), settings)
 
 
-OWN = {"ingest": _ingest, "launch": _launch, "judge": _judge, "failure": _failure}
+OWN = {"ingest": _ingest, "launch": _launch, "judge": _judge, "failure": _failure,
+       "propose": _propose}  # fmt: skip
 
 if __name__ == "__main__":
     blocks, settings = int(sys.argv[1]), Settings()

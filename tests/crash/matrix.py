@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from penstock.core.clock import SystemClock
 from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations
 from penstock.lake.log import HISTORY
+from penstock.lake.proposed import propose
 from penstock.lake.tables import local
 from penstock.lake.view import position
 from penstock.runtime.streams.paths import StreamPaths
@@ -28,7 +29,7 @@ from penstock.runtime.streams.processes import kill_marked
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import start_epochs
 from penstock.spark.stream_host import StreamFailedError
-from tests.crash.jobs import NAME, run, small
+from tests.crash.jobs import NAME, THRESHOLD, run, small
 from tests.crash.life import DEADLINE, Life, environment, mark_of, settings_of
 from tests.crash.points import read_trace
 from tests.lakes import Lake
@@ -42,6 +43,8 @@ COMMITS = {
     "ingest plans": DOOR, "ingest quarantine": DOOR, "ingest events": DOOR, "ingest blocks": DOOR,
     "registry registry": ("preload",), "slack decisions": ("preload",),
     "speed late": ("stream",), "speed answers": ("stream",), "speed control": ("stream",),
+    "proposal decisions": ("propose",), "plan decisions": ("ingest", "stream"),
+    "coverage coverage": ("correct",),
     "plan corrections": ("correct", "preload"), "correct answers": ("correct", "preload"),
     "done corrections": ("correct", "preload"),
     "audit audits": ("audit",), "report": ("audit",), "create": ("preload", "stream"),
@@ -82,7 +85,8 @@ DAMAGES: dict[str, tuple[str, ...]] = {
 """What a disk may have lost after the kill: the newest of these files, or a folder."""
 ROWS = (*POINTS, *SNAPSHOTS, *DAMAGES)
 AFTER: dict[str, tuple[str, ...]] = {
-    "preload": ("preload", "stream", "correct"), "ingest": ("stream", "correct"),
+    "preload": ("preload", "propose", "stream", "correct"),
+    "propose": ("propose", "stream", "correct"), "ingest": ("stream", "correct"),
     "launch": ("launch", "stream", "correct"), "stream": ("stream", "correct"),
     "correct": ("correct",), "audit": ("audit",), "maintain": ("maintain", "correct"),
 }  # fmt: skip
@@ -281,6 +285,14 @@ def _preload(lakes: list[Lake]) -> None:
     _correct(lakes)
 
 
+def _propose(lakes: list[Lake]) -> None:
+    hourly = next(lake for lake in lakes if lake.name == "hourly")
+    tuning = hourly.step.slack.tuning
+    assert tuning is not None
+    spec = replace(hourly.step.slack, tuning=replace(tuning, threshold=THRESHOLD))
+    propose(hourly.tables, hourly.step, spec, "measured", hourly.clock)
+
+
 def _stream(lakes: list[Lake]) -> None:
     queries = [lake.query(blocks=OTHER_CUT) for lake in lakes]
     lakes[0].ingest()
@@ -294,7 +306,7 @@ def _correct(lakes: list[Lake]) -> None:
 
 
 WITHOUT_JVM: dict[str, Callable[[list[Lake]], None]] = {
-    "preload": _preload, "stream": _stream, "correct": _correct,
+    "preload": _preload, "propose": _propose, "stream": _stream, "correct": _correct,
 }  # fmt: skip
 
 

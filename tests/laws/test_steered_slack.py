@@ -1,6 +1,8 @@
 """Laws 0, 1 and 2 under a slack that follows coverage: one trace, whatever the cut or the crash."""
 
 from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,15 @@ from penstock.lake.commit import Table
 from penstock.lake.generation import generations, sealed_rows
 from penstock.lake.ingest import door
 from penstock.lake.log import LIVE, slack_changes
+from penstock.lake.proposed import propose
 from penstock.lake.read import read_table
 from penstock.lake.recount import recount
 from penstock.lake.retrace import Plans, asked_by, read_plans, retrace
 from penstock.lake.view import position
-from tests.doubles import Killed, dies_at, lose_memory
+from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake
 from tests.steps import CASES
-from tests.streams import disordered, write_jsonl
+from tests.streams import BEGIN, disordered, write_jsonl
 
 QUALITY = {"epsilon": 0.1, "delta": 0.1, "records": 50}
 SLACKS: dict[str, Any] = {
@@ -163,3 +166,89 @@ def test_a_changed_policy_holds_from_the_next_block(tmp_path: Path) -> None:
     assert all(r["controller"] for r in before)
     assert after
     assert all(r["controller"] == "" and r["slack_us"] == 30_000_000 for r in after)
+
+
+def proposed(lake: Lake, threshold: float) -> None:
+    slack = lake.step.slack
+    assert slack.tuning is not None
+    spec = replace(slack, tuning=replace(slack.tuning, threshold=threshold))
+    propose(lake.tables, lake.step, spec, "measured", lake.clock)
+
+
+THRESHOLDS = (0.99, 0.6, 0.9)
+
+
+def fed_with_proposals(home: Path, slack: str, blocks: int, *, at_once: bool) -> Lake:
+    """Files arrive, proposals come between them; the query runs at once or only at the end."""
+    lake = filled(home, slack, mode="live")
+    query = lake.query(blocks=blocks)
+    for number, threshold in enumerate(THRESHOLDS):
+        if at_once:
+            query.run()
+        proposed(lake, threshold)
+        more = disordered(300, seed=50 + number, apart=2.0, late_share=0.2, late_by=300.0,
+                          begin=BEGIN + timedelta(seconds=3_000 + 600 * number))  # fmt: skip
+        write_jsonl(home / "live" / f"more{number}.jsonl", more)
+        lake.ingest(LIVE)
+    query.run()
+    return lake
+
+
+@pytest.mark.parametrize("slack", ["quantile", "pd"])
+@pytest.mark.usefixtures("small_blocks")
+def test_a_measured_threshold_holds_from_the_block_after_it_whatever_the_cut(
+    tmp_path: Path, slack: str
+) -> None:
+    lake = fed_with_proposals(tmp_path / "one", slack, 1, at_once=True)
+    changes = slack_changes(lake.tables, lake.step.name)
+    assert [c.spec.tuning.threshold for c in changes[1:]] == [*THRESHOLDS]
+    assert changes[1].block < changes[2].block < changes[3].block
+    lake.check()
+    again = fed_with_proposals(tmp_path / "other", slack, 7, at_once=False)
+    again.check()
+    assert [c.block for c in slack_changes(again.tables, again.step.name)] == [
+        c.block for c in changes
+    ]
+    assert dict(trace(again)).items() <= dict(trace(lake)).items()
+    rows = read_table(Table(lake.tables.control(lake.step)), ["block", "threshold"]).to_pylist()
+    used = {r["threshold"] for r in rows if r["threshold"] is not None}
+    assert used >= {*THRESHOLDS}
+    assert lake.query().generation.number == 0, "the pipeline file has not changed"
+    assert slack_changes(lake.tables, lake.step.name) == changes
+
+
+@pytest.mark.parametrize("moment", range(1, 8))
+@pytest.mark.usefixtures("small_blocks")
+def test_a_proposal_is_adopted_once_whenever_the_door_dies(tmp_path: Path, moment: int) -> None:
+    lake = filled(tmp_path, "quantile", mode="live")
+    query = lake.query(blocks=2)
+    query.run()
+    proposed(lake, 0.7)
+    more = disordered(200, seed=9, apart=2.0, begin=BEGIN + timedelta(seconds=3_000))
+    write_jsonl(tmp_path / "live" / "more.jsonl", more)
+    with deadly_commits(dies_at(moment)), suppress(Killed):
+        lake.ingest(LIVE)
+    query.run()
+    lake.ingest(LIVE)
+    query.run()
+    assert [c.spec.tuning.threshold for c in slack_changes(lake.tables, lake.step.name)[1:]] == [
+        0.7
+    ]
+    lake.check()
+    lake.correct()
+    lake.check()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_changed_file_replaces_what_was_measured(tmp_path: Path) -> None:
+    lake = fed_with_proposals(tmp_path, "quantile", 4, at_once=True)
+    lake.edit(quality=QUALITY | {"delta": 0.2})
+    lake.query(blocks=4)
+    last = slack_changes(lake.tables, lake.step.name)[-1]
+    assert last.spec == lake.step.slack
+    proposed(lake, 0.5)
+    lake.edit(quality=QUALITY | {"delta": 0.3})
+    lake.query(blocks=4)
+    write_jsonl(tmp_path / "live" / "last.jsonl", disordered(50, seed=3))
+    lake.ingest(LIVE)
+    assert slack_changes(lake.tables, lake.step.name)[-1].spec == lake.step.slack

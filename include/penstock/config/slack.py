@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,10 @@ class Quality(Model):
     )
     cv: float = Field(
         default=1.0, ge=0, description="Expected standard deviation of the values, of their mean."
+    )
+
+    of: Literal["answer", "total"] = Field(
+        default="answer", description="Whether each key's answer is bound, or a window's total."
     )
 
     @model_validator(mode="after")

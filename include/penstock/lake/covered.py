@@ -7,6 +7,7 @@ Source: HPM (coverage); the bound on the error is ``penstock.core.coverage``.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -21,7 +22,7 @@ from penstock.core.coverage import predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
-from penstock.lake.observed import BOUNDED, measured, relative_error
+from penstock.lake.observed import BOUNDED, NEWEST, measured, newest_errors, relative_error
 from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import INSTANT, Tables
 from penstock.lake.view import BACKFILL, SPEED, Position, answers_at, in_force, position
@@ -60,7 +61,7 @@ class Recorder:
         rows = self._rows(at, starts, {m.window_start: m for m in steered}, known)
         if rows.num_rows:
             self.table.append(rows, f"coverage:{self.step.name}", at.sealed.seq)
-        return rows.num_rows
+        return int(rows.num_rows)
 
     def _touched(self, at: Position, since: int) -> Starts:
         """Starts of windows that got an answer since a position."""
@@ -85,7 +86,8 @@ class Recorder:
             old = before.get(start, {})
             early = _early(one, old)
             coverage = row["records_timely"] / row["records"]
-            seen = coverage if early["coverage_early"] is None else early["coverage_early"]
+            seen = early["coverage_early"]
+            seen = coverage if seen is None else seen
             error = predicted_error(seen, row["records"], self.quality.cv**2, z)
             out.append(
                 {
@@ -133,6 +135,14 @@ class Recorder:
             ).to_arrow_table()
 
 
+def errors_of(tables: Tables, step: StepSpec, quality: Quality) -> list[float]:
+    """What the quality target bounds: errors of the newest answers, or of windows' totals."""
+    if quality.of == "answer":
+        return newest_errors(tables, step, quality.least)
+    rows = newest_rows(Table(tables.coverage(step)))
+    return [float(e) for e in rows["error_observed"].to_pylist()[-NEWEST:]]
+
+
 def newest_rows(table: Table) -> pa.Table:
     """One row a window: the newest."""
     rows = read_table(table).sort_by([("window_start", "ascending"), ("through_seq", "ascending")])
@@ -141,7 +151,7 @@ def newest_rows(table: Table) -> pa.Table:
     return rows.filter(pa.array(last))
 
 
-def _early(one: Measured | None, old: dict[str, object]) -> dict[str, object]:
+def _early(one: Measured | None, old: dict[str, Any]) -> dict[str, Any]:
     """What the controller saw, now or when the window was first recorded."""
     if one is not None:
         return {

@@ -22,7 +22,8 @@ from penstock.core.slack import BlockSummary, SlackChange, SlackPolicy, Watermar
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
-from penstock.lake.log import SLACK, Seen, read_summaries, slack_changes, watermarks
+from penstock.lake.log import SLACK, Seen, read_summaries, watermarks
+from penstock.lake.proposed import DECLARED, decisions_of, declared
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables, local
 
@@ -236,9 +237,10 @@ class Registry:
 
     def _decide_slack(self, step: StepSpec, block: int | None = None) -> None:
         """Write down the slack of the pipeline file; it holds from the next block."""
-        changes = slack_changes(self.tables, step.name)
-        if changes and changes[-1].spec == step.slack:
+        rows = decisions_of(self.decisions, step.name)
+        if declared(rows) == step.slack:
             return
+        changes = [row for row in rows if row["what"] == SLACK]
         if block is None:
             blocks = read_summaries(self.tables)
             block = blocks[-1].number + 1 if blocks else 0
@@ -247,7 +249,7 @@ class Registry:
             "block": block if changes else 0,
             "what": SLACK,
             "value": step.slack.to_text(),
-            "reason": "pipeline file",
+            "reason": DECLARED,
             "decided_at": self.clock.now(),
         }
         self.decisions.append(

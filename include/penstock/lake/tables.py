@@ -104,6 +104,7 @@ class Tables:
                     ("first_block", pa.int64()),
                     ("arrived_at", INSTANT),
                     ("positions", pa.string()),
+                    ("adopts", pa.string()),
                 ]
             ),
             name="plans",

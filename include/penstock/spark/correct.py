@@ -32,6 +32,7 @@ from penstock.lake.view import BACKFILL, LATE, answers_at, in_force, position
 from penstock.spark.kernel import Longs, hash_rows
 from penstock.spark.layout import instants
 from penstock.spark.mapper import Marks, columns_of, map_records, to_windows, windows_a_pane
+from penstock.spark.measured import propose_threshold
 from penstock.spark.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -288,6 +289,7 @@ def correct_pipeline(
         total = Corrected(total.answers + one.answers, total.changed + one.changed)
         if since is None and until is None:
             Recorder(tables, pipeline, step, clock).record()
+            propose_threshold(tables, pipeline, step, clock)
     return total
 
 

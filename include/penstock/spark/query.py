@@ -58,7 +58,6 @@ def start_query(
         events=events,
         generation=generation,
         controller=controller_before(tables, step, generation),
-        changes=changes,
         past=past_marks(tables, Table(events), epoch, generation, changes, step.window),
         shards=shards,
         tasks=len(shards),

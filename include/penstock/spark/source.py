@@ -28,7 +28,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.generation import FORM, Generation
-from penstock.lake.log import Seen, summaries, watermarks
+from penstock.lake.log import Seen, slack_changes, summaries, watermarks
 from penstock.lake.read import Tail, data_files, read_pieces
 from penstock.lake.tables import INSTANT, Tables, TableSpec
 from penstock.spark.kernel import hash_rows
@@ -69,7 +69,6 @@ class SourceSpec:
         events: the table of events as the pipeline file declares it.
         generation: where to start, and from which state.
         controller: of the slack there, as it was written down.
-        changes: slack decisions.
         past: watermarks in force in the epoch before the generation.
         shards: ids of the reducer's shards.
         tasks: into how many tasks a micro-batch is cut.
@@ -81,7 +80,6 @@ class SourceSpec:
     events: TableSpec
     generation: Generation
     controller: str
-    changes: tuple[SlackChange, ...]
     past: Marks
     shards: tuple[int, ...]
     tasks: int
@@ -138,6 +136,8 @@ class LogReader(DataSourceStreamReader):
         self._seen: Seen | None = None
         self._waiting: list[BlockSummary] = []
         self._newest = BEGINNING
+        self._decisions: Table | None = None
+        self._known: tuple[int, tuple[SlackChange, ...]] = (-1, ())
 
     def __getstate__(self) -> dict[str, Any]:
         """Only what the tasks need: a table must not cross into a forked worker."""
@@ -183,7 +183,7 @@ class LogReader(DataSourceStreamReader):
         marks: list[tuple[int, int]] = []
         closings: list[tuple[int, int]] = []
         seq, window = start["seq"] + 1, self.spec.step.window
-        for block, before, after in watermarks(state, taken, self.spec.changes, self._seen):
+        for block, before, after in watermarks(state, taken, self._decided(), self._seen):
             if not marks or marks[-1][1] != before.watermark:
                 marks.append((seq, before.watermark))
             seq = block.last_seq + 1
@@ -276,8 +276,17 @@ class LogReader(DataSourceStreamReader):
             return
         self._blocks = Tail(Table(self.spec.tables.blocks()), "block", -1)
         self._events = Table(self.spec.events)
+        self._decisions = Table(self.spec.tables.decisions())
         self._seen = Seen(self._events, self.spec.step.window)
         self._waiting = summaries(self._blocks.take())
+
+    def _decided(self) -> tuple[SlackChange, ...]:
+        """Slack decisions; those for the blocks at hand stood before the blocks were sealed."""
+        assert self._decisions is not None  # noqa: S101
+        version = self._decisions.refresh().version()
+        if version != self._known[0]:
+            self._known = version, tuple(slack_changes(self.spec.tables, self.spec.step.name))
+        return self._known[1]
 
     def _pass(self, block: int) -> None:
         """Leave out the blocks before one: Spark repeats a logged micro-batch without asking."""

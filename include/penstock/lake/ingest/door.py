@@ -19,6 +19,7 @@ from penstock.config.pipeline import Mode, Pipeline, Source
 from penstock.core.clock import Clock
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
+from penstock.lake import proposed
 from penstock.lake.commit import ConflictError, Table
 from penstock.lake.digest import lateness_of
 from penstock.lake.ingest.received import BROKEN, Item, Received, receive, unreadable
@@ -49,6 +50,7 @@ class Plan:
     first_block: int
     arrived_at: int
     items: tuple[Item, ...]
+    adopts: str | None = None
 
 
 class Door:
@@ -60,6 +62,7 @@ class Door:
         self.events = Table(tables.events(pipeline.types))
         self.quarantine = Table(tables.quarantine())
         self.blocks = Table(tables.blocks())
+        self.decisions = Table(tables.decisions())
         self._plan_tail = Tail(self.plans, "number", -1)
         self._block_tail = Tail(self.blocks, "block", -1)
         self._waiting = {LIVE: Waiting(pipeline.source, home)}
@@ -71,6 +74,7 @@ class Door:
         self._next_seq = self._next_block = 0
         self._t_max = BEGINNING
         self._ended = False
+        self._proposed: tuple[int, str | None] = (-1, None)
 
     def work(self, origin: str = LIVE, since: int | None = None, until: int | None = None) -> int:
         """Finish the unfinished plan, else make and finish one.
@@ -118,6 +122,7 @@ class Door:
                 row["first_block"],
                 micros(row["arrived_at"]),
                 items,
+                row["adopts"],
             )
             if self._last.origin == LIVE:
                 self._last_live = self._last
@@ -148,7 +153,8 @@ class Door:
         if kind is None:
             return None
         number = 0 if self._last is None else self._last.number + 1
-        plan = Plan(number, kind, origin, self._next_seq, self._next_block, now, items)
+        adopts = self._proposals()
+        plan = Plan(number, kind, origin, self._next_seq, self._next_block, now, items, adopts)
         row = {
             "number": plan.number,
             "kind": plan.kind.value,
@@ -157,12 +163,20 @@ class Door:
             "first_block": plan.first_block,
             "arrived_at": instant(now),
             "positions": json.dumps([i.to_json() for i in items]),
+            "adopts": adopts,
         }
         self.plans.swap(
             pa.Table.from_pylist([row], schema=self.plans.spec.schema), APPLICATION, number
         )
         self._catch_up()
         return plan
+
+    def _proposals(self) -> str | None:
+        """What the next plan adopts; read again only when a decision or proposal came."""
+        version = self.decisions.refresh().version()
+        if version != self._proposed[0]:
+            self._proposed = version, proposed.waiting(self.decisions, self.pipeline.specs)
+        return self._proposed[1]
 
     def _silence(self, now: int) -> BlockKind | None:
         """What an empty source means: the end, idleness, or nothing new to say."""
@@ -203,6 +217,8 @@ class Door:
         return self._seal(plan, events, at)
 
     def _seal(self, plan: Plan, events: pa.Table, received: int) -> int:
+        if plan.adopts is not None:
+            proposed.adopt(self.decisions, plan.adopts, plan.number, plan.first_block, self.clock)
         self.blocks.append(self._sealed(plan, received, events), APPLICATION, plan.number)
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",

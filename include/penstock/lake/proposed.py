@@ -1,0 +1,77 @@
+"""How what was measured outside reaches a controller of slack: proposed, adopted, then in force.
+
+A correction proposes. The door adopts: it names the proposal in its next plan and writes the
+decision before it seals the plan's first block, from which the decision holds. Nobody can have
+folded a block that is not sealed, and whoever finishes a plan writes the same decision first: so
+the fold stays a function of the log and of decisions that stood before they took effect.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.clock import Clock
+from penstock.core.slack import SlackSpec
+from penstock.core.step import StepSpec
+from penstock.lake.commit import Table
+from penstock.lake.log import SLACK
+from penstock.lake.read import read_table
+from penstock.lake.tables import Tables
+
+PROPOSAL = "proposal"
+DECLARED = "pipeline file"
+
+
+def decisions_of(table: Table, step: str) -> list[dict[str, Any]]:
+    """All rows of a step, in the order they were written."""
+    rows = read_table(table).filter(pc.field("step") == step)
+    return [*rows.sort_by("decided_at").to_pylist()]
+
+
+def declared(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
+    """The slack that the pipeline file last asked for; none: it never did."""
+    found = [r["value"] for r in rows if r["what"] == SLACK and r["reason"] == DECLARED]
+    return SlackSpec.from_text(found[-1]) if found else None
+
+
+def in_force(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
+    """The last slack that was decided or proposed since."""
+    found = [r["value"] for r in rows if r["what"] in {SLACK, PROPOSAL}]
+    return SlackSpec.from_text(found[-1]) if found else None
+
+
+def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock: Clock) -> None:
+    """Ask for another slack of the same policy."""
+    table = Table(tables.decisions())
+    count = sum(r["what"] == PROPOSAL for r in decisions_of(table, step.name))
+    row = _row(step.name, -1, PROPOSAL, spec.to_text(), reason, clock)
+    table.append(_rows(table, row), f"{PROPOSAL}:{step.name}", count)
+
+
+def waiting(table: Table, steps: Sequence[StepSpec]) -> str | None:
+    """What a plan is to adopt, as text: by step the last proposal, if nothing was decided since."""
+    found = {}
+    for step in steps:
+        rows = [r for r in decisions_of(table, step.name) if r["what"] in {SLACK, PROPOSAL}]
+        if rows and rows[-1]["what"] == PROPOSAL:
+            found[step.name] = [rows[-1]["value"], rows[-1]["reason"]]
+    return json.dumps(found) if found else None
+
+
+def adopt(table: Table, text: str, plan: int, block: int, clock: Clock) -> None:
+    """Write down what a plan adopts; it holds from the plan's first block. Twice is once."""
+    for step, (value, reason) in json.loads(text).items():
+        row = _row(step, block, SLACK, value, reason, clock)
+        table.append(_rows(table, row), f"plan:{step}", plan)
+
+
+def _row(step: str, block: int, what: str, value: str, reason: str, clock: Clock) -> dict[str, Any]:
+    return {"step": step, "block": block, "what": what, "value": value, "reason": reason,
+            "decided_at": clock.now()}  # fmt: skip
+
+
+def _rows(table: Table, row: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist([row], schema=table.spec.schema)
