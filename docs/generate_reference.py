@@ -207,6 +207,7 @@ def _tables() -> str:
         (tables.answers(STEP), tables.answers),
         (tables.late(STEP, Layout(STEP).fields), tables.late),
         (tables.control(STEP), tables.control),
+        (tables.coverage(STEP), tables.coverage),
         (tables.corrections(), tables.corrections),
         (tables.audits(), tables.audits),
     ]

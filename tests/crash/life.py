@@ -36,7 +36,8 @@ HISTORY, LIVE = 500, 1_300
 JOURNEY = ("preload", "keep:begun", "propose", "keep:preloaded", "stream", "keep:answered",
            "correct", "keep:corrected", "audit", "maintain", "failure")  # fmt: skip
 STARTS = {"preload": "", "propose": "begun", "ingest": "preloaded", "launch": "preloaded",
-          "stream": "preloaded", "correct": "answered", "audit": "corrected", "maintain": "corrected"}  # fmt: skip
+          "stream": "preloaded", "correct": "answered", "audit": "corrected",
+          "maintain": "corrected"}  # fmt: skip
 """The copy of the lake a job starts from."""
 STEERED = {
     "slack": {"quantile": {"measure_after": "PT30M", "recent": "PT3H"}},

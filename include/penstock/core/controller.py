@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from penstock.core.lateness import Lateness
+from penstock.core.lateness import Lateness, Tally, plain_of
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 
@@ -38,7 +38,7 @@ class Arrivals:
 
     newest: int
     greatest: int
-    lags: Mapping[int, int]
+    lags: Tally | Mapping[int, int]
     panes: Mapping[int, int]
 
     def merge(self, other: "Arrivals") -> "Arrivals":
@@ -46,7 +46,7 @@ class Arrivals:
         return Arrivals(
             max(self.newest, other.newest),
             max(self.greatest, other.greatest),
-            Counter(self.lags) + Counter(other.lags),
+            Counter(plain_of(self.lags)) + Counter(plain_of(other.lags)),
             Counter(self.panes) + Counter(other.panes),
         )
 

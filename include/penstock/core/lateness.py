@@ -6,11 +6,11 @@ own, above 32 an octave, so that a bin is at most 3.2 % wide. Source: layout as 
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 FINE = 5
 """Bits of resolution: 2**FINE bins an octave."""
@@ -33,30 +33,75 @@ def edge_of(number: int) -> int:
 EDGES = [edge_of(number) for number in range(bin_of(2**60))]
 
 
+class Tally(Protocol):
+    """Records by bin, of one block; many at once are summed by whoever made them."""
+
+    def together(self, others: Sequence[Any]) -> Mapping[int, int]:
+        """The sum of some, this one among them."""
+        ...
+
+
 @dataclass(slots=True)
 class Part:
-    """What came while the newest event time lay in one part of the horizon."""
+    """What came while the newest event time lay in one part of the horizon.
+
+    Attributes:
+        begin: newest event time where it began, us.
+        greatest: lateness, us.
+        counts: records by bin.
+        waiting: what ``counts`` does not hold yet: it is asked for once a window, not once a block.
+    """
 
     begin: int
     greatest: int = 0
     counts: dict[int, int] = field(default_factory=dict)
+    waiting: list[Tally | Mapping[int, int]] = field(default_factory=list)
+
+    def taken(self) -> Mapping[int, int]:
+        """Count what waits; returns it."""
+        if not self.waiting:
+            return {}
+        first, fresh = self.waiting[0], dict[int, int]()
+        if isinstance(first, Mapping):
+            for each in self.waiting:
+                _add(fresh, plain_of(each))
+        else:
+            fresh.update(first.together(self.waiting))
+        self.waiting = []
+        _add(self.counts, fresh)
+        return fresh
 
 
-@dataclass(slots=True)
-class Lateness:
+def plain_of(counts: Tally | Mapping[int, int]) -> Mapping[int, int]:
+    """Records by bin."""
+    return counts if isinstance(counts, Mapping) else counts.together([counts])
+
+
+def _add(held: dict[int, int], counts: Mapping[int, int]) -> None:
+    for number, count in counts.items():
+        held[number] = held.get(number, 0) + count
+
+
+@dataclass(slots=True, eq=False)
+class Lateness:  # noqa: PLW1641  it changes
     """Recent lateness.
 
     Attributes:
         horizon: how much event time is remembered, us; none: all.
         parts: oldest first.
-        counts: records by bin, over all parts.
+        counts: records by bin, over all parts, but for what waits to be counted.
     """
 
     horizon: int | None = None
     parts: deque[Part] = field(default_factory=deque)
     counts: dict[int, int] = field(default_factory=dict)
 
-    def add(self, newest: int, greatest: int, counts: Mapping[int, int]) -> None:
+    def __eq__(self, other: object) -> bool:
+        """Whether both remember the same."""
+        mine = self.horizon, self.to_json()
+        return isinstance(other, Lateness) and mine == (other.horizon, other.to_json())
+
+    def add(self, newest: int, greatest: int, counts: Tally | Mapping[int, int]) -> None:
         """What arrived in one block.
 
         Args:
@@ -71,12 +116,16 @@ class Lateness:
             self._forget(newest)
         part = self.parts[-1]
         part.greatest = max(part.greatest, greatest)
-        for held in (part.counts, self.counts):
-            for number, count in counts.items():
-                held[number] = held.get(number, 0) + count
+        part.waiting.append(counts)
+
+    def _count(self) -> None:
+        """Bring the counts up to date."""
+        for part in self.parts:
+            _add(self.counts, part.taken())
 
     def _forget(self, newest: int) -> None:
         """Parts whose end lies beyond the horizon."""
+        self._count()
         while (
             self.horizon is not None
             and len(self.parts) > 1
@@ -100,6 +149,7 @@ class Lateness:
         1 - sum of clamp(L - K, 0, size) / (n size) [D]. K is an edge of a bin, and never above
         ``greatest``.
         """
+        self._count()
         numbers = sorted(self.counts)
         counts = [self.counts[number] for number in numbers]
         edges = [EDGES[number] for number in numbers]
@@ -122,6 +172,7 @@ class Lateness:
 
     def to_json(self) -> list[Any]:
         """All that is remembered; ``from_json`` reads it back."""
+        self._count()
         return [[p.begin, p.greatest, sorted(p.counts.items())] for p in self.parts]
 
     @classmethod
@@ -130,6 +181,5 @@ class Lateness:
         found = cls(horizon)
         for begin, greatest, counts in parts:
             found.parts.append(Part(begin, greatest, dict(counts)))
-            for number, count in counts:
-                found.counts[number] = found.counts.get(number, 0) + count
+            _add(found.counts, dict(counts))
         return found

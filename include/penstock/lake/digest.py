@@ -4,7 +4,8 @@ The vectorised form of what ``penstock.core.controller`` asks for; the tests hol
 Python.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -35,11 +36,36 @@ def digests(times: Longs, ends: Longs, t_max: int, window: WindowSpec) -> Iterat
     lags = lateness_of(times, t_max)
     newest = np.maximum.reduceat(times, starts).tolist()
     greatest = np.maximum.reduceat(lags, starts).tolist()
-    bins = _by_block(block, bins_of(lags), len(ends))
+    bins, cuts = bins_of(lags), [*starts.tolist(), int(ends[-1])]
     panes = _by_block(block, (times - window.origin) // window.pane, len(ends))
-    for i, (by_lag, by_pane) in enumerate(zip(bins, panes, strict=True)):
+    for i, by_pane in enumerate(panes):
         by_start = {p * window.pane + window.origin: n for p, n in by_pane.items()}
-        yield Arrivals(newest[i], greatest[i], by_lag, by_start)
+        yield Arrivals(newest[i], greatest[i], Bins(bins, cuts[i], cuts[i + 1]), by_start)
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Bins of one block's records: ``bins[start:end]``; a histogram only once it is asked for."""
+
+    bins: Longs
+    start: int
+    end: int
+
+    def together(self, others: Sequence["Bins"]) -> dict[int, int]:
+        """Records by bin of some blocks."""
+        runs: list[tuple[Longs, int, int]] = []
+        for each in others:
+            if runs and runs[-1][0] is each.bins and runs[-1][2] == each.start:
+                runs[-1] = (each.bins, runs[-1][1], each.end)
+            else:
+                runs.append((each.bins, each.start, each.end))
+        found: dict[int, int] = {}
+        for bins, start, end in runs:
+            counts = np.bincount(bins[start:end])
+            cells = np.flatnonzero(counts)
+            for number, count in zip(cells.tolist(), counts[cells].tolist(), strict=True):
+                found[number] = found.get(number, 0) + count
+        return found
 
 
 def lateness_of(times: Longs, t_max: int) -> Longs:
