@@ -37,7 +37,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
 
 
-def filled(home: Path, slack: str, mode: str = "bounded") -> Lake:
+def filled(home: Path, slack: str, mode: str = "bounded", **more: Any) -> Lake:
     """A lake whose source has many records that are minutes late."""
     step, oracle = CASES["sites"]
     steered = {"slack": SLACKS.get(slack, BOUNDED)} | (
@@ -45,7 +45,7 @@ def filled(home: Path, slack: str, mode: str = "bounded") -> Lake:
     )
     case = (step | steered, oracle)
     source = {"files": str(home / "live"), "format": "jsonl", "mode": mode}
-    lake = make_lake(home, case, source=source)
+    lake = make_lake(home, case, source=source, **more)
     lake.query()
     rows = disordered(1_500, seed=4, apart=2.0, late_share=0.2, late_by=300.0)
     for row in rows[7::40]:

@@ -12,7 +12,7 @@ from penstock.control.explain import spoken
 from penstock.core.controller import Measured
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
-from penstock.lake.observed import Observed, Waited, measured, observed, waited
+from penstock.lake.observed import Observed, Waited, classes, measured, observed, waited
 from penstock.lake.tables import Tables
 from penstock.lake.view import position
 from penstock.runtime.terminal_words import at, head, put, share, table
@@ -38,6 +38,7 @@ def show_quality(
             out.print(Text("  Nothing is sealed yet."))
             continue
         _show_steering(step, told, out)
+        _show_classes(classes(tables, step, sealed), out)
         _show_errors(observed(tables, step, sealed, epsilon, least), epsilon, least, out)
         path = settings.docs / pipeline.name / f"quality-{step.name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +70,17 @@ def _show_steering(step: StepSpec, told: Sequence[Waited], out: Console) -> None
         )
         said = f"  {windows:,} windows measured, {share(below, windows)} held less than needed."
         out.print(Text(said))
+
+
+def _show_classes(found: dict[str, int], out: Console) -> None:
+    total = sum(found.values())
+    words = ("above the watermark", "up to a window's size behind it", "further behind")
+    parts = [
+        f"{count:,} came {word} ({share(count, total)})"
+        for count, word in zip(found.values(), words, strict=True)
+    ]
+    if total:
+        out.print(Text("  Records: " + ", ".join(parts) + "."))
 
 
 def _show_errors(found: Sequence[Observed], epsilon: float, least: int, out: Console) -> None:

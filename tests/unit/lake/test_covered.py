@@ -5,12 +5,16 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+from rich.console import Console
 
+from penstock.config.settings import Settings
 from penstock.core.coverage import predicted_error
+from penstock.core.errors import ConfigError
 from penstock.lake.covered import Recorder, newest_rows
 from penstock.lake.ingest import door
 from penstock.lake.observed import measured
 from penstock.lake.view import position
+from penstock.runtime.terminal_beside import show_beside
 from tests import reference as ref
 from tests.doubles import blocks_of
 from tests.lakes import Lake
@@ -102,3 +106,35 @@ def relative(old: float | None, new: float | None) -> float:
 def total(was: dict[Any, ref.Answer], now: dict[Any, ref.Answer], name: str) -> float:
     old, new = (sum(a.values[name].value or 0 for a in answers.values()) for answers in (was, now))
     return relative(old, new)
+
+
+def test_two_pipelines_are_put_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "BLOCK", 16)
+    lakes = []
+    for name, slack in (("p", "quantile"), ("q", "max_delay")):
+        lake = filled(tmp_path, slack, name=name)
+        lake.query(blocks=6).run()
+        lakes.append(lake)
+    settings, out = Settings(home=tmp_path), Console(record=True, width=160)
+    pipelines = [lake.pipeline for lake in lakes]
+    with pytest.raises(ConfigError, match="has no coverage yet: it is written by correct__p"):
+        show_beside(settings, pipelines, lakes[0].pipeline.specs, out)
+    for lake in lakes:
+        lake.correct()
+        recorder(lake).record()
+    show_beside(settings, pipelines, lakes[0].pipeline.specs, out)
+    said = out.export_text()
+    for lake, policy in zip(lakes, ("quantile", "max_delay"), strict=True):
+        rows = list(rows_of(lake).values())
+        line = next(line for line in said.splitlines() if policy in line)
+        corrected = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline)).late
+        assert f"{len(rows):,}" in line
+        assert f"{sum(row['answers'] for row in rows):,}" in line
+        assert f"{len(corrected):,}" in line
+    picture = (tmp_path / "docs" / "p" / "beside-q-s.svg").read_text()
+    assert "<svg" in picture
+    other = lakes[1].pipeline.model_copy(update={"steps": {}})
+    with pytest.raises(ConfigError, match="no step of the same name"):
+        show_beside(settings, (pipelines[0], other), lakes[0].pipeline.specs, out)
