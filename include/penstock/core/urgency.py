@@ -36,11 +36,11 @@ class Urgency:
     def reason(self, waiting: Waiting, now: int) -> str | None:
         """Why to correct now; none: it can wait.
 
-        Half of ``within`` is for waiting, the other half for the run itself.
+        A third of ``within`` is for waiting, the rest for the run itself, which starts Spark.
         """
         if self.span is not None and waiting.high - waiting.low > self.span:
             return "span"
-        if now - waiting.since > self.within // 2:
+        if now - waiting.since > self.within // 3:
             return "age"
         return None
 

@@ -39,7 +39,7 @@ class Watch:
         self, tables: Tables, steps: tuple[StepSpec, ...], urgency: Urgency, clock: Clock
     ) -> None:
         self.tables, self.steps, self.urgency, self.clock = tables, steps, urgency, clock
-        self.bell = Bell(max(urgency.within // 2, 60_000_000))
+        self.bell = Bell(max(urgency.within // 3, 60_000_000))
         self._versions: dict[str, tuple[int, int]] = {}
         self._known: dict[str, tuple[int, Waiting | None]] = {}
         self._opened = {
