@@ -40,6 +40,7 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
         specs[f"answers/{step.name}"] = tables.answers(step)
         specs[f"late/{step.name}"] = tables.late(step, [])
         specs[f"control/{step.name}"] = tables.control(step)
+        specs[f"coverage/{step.name}"] = tables.coverage(step)
     done = {name: _maintain(spec) for name, spec in specs.items()}
     for step in pipeline.specs:
         done[f"checkpoints/{step.name}"] = drop_former_checkpoints(tables, step)

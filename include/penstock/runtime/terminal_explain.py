@@ -268,6 +268,7 @@ def _show_tables(tables: Tables, pipeline: Pipeline, out: Console) -> None:
         rows.append((tables.answers(step).uri, "answers, every revision"))
         rows.append((tables.late(step, []).uri, "what missed its answer"))
         rows.append((tables.control(step).uri, "sealed micro-batches"))
+        rows.append((tables.coverage(step).uri, "how much of each window was there in time"))
     shown = table("table", "holds")
     for uri, holds in rows:
         shown.add_row(uri.removeprefix(f"{base}/"), holds)
