@@ -26,37 +26,48 @@ DECLARED = "pipeline file"
 
 
 def decisions_of(table: Table, step: str) -> list[dict[str, Any]]:
-    """All rows of a step, in the order they were written."""
+    """All rows of a step, those for one block in the order they were decided."""
     rows = read_table(table).filter(pc.field("step") == step)
-    return [*rows.sort_by("decided_at").to_pylist()]
+    return [*rows.sort_by([("block", "ascending"), ("decided_at", "ascending")]).to_pylist()]
+
+
+def _decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["what"] == SLACK]
+
+
+def _open(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Proposals after which nothing was decided: their ``block`` counts the decisions before."""
+    count = len(_decided(rows))
+    return [row for row in rows if row["what"] == PROPOSAL and row["block"] == count]
 
 
 def declared(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
     """The slack that the pipeline file last asked for; none: it never did."""
-    found = [r["value"] for r in rows if r["what"] == SLACK and r["reason"] == DECLARED]
+    found = [r["value"] for r in _decided(rows) if r["reason"] == DECLARED]
     return SlackSpec.from_text(found[-1]) if found else None
 
 
 def in_force(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
     """The last slack that was decided or proposed since."""
-    found = [r["value"] for r in rows if r["what"] in {SLACK, PROPOSAL}]
+    found = [row["value"] for row in (*_decided(rows), *_open(rows))]
     return SlackSpec.from_text(found[-1]) if found else None
 
 
 def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock: Clock) -> None:
     """Ask for another slack of the same policy."""
     table = Table(tables.decisions())
-    count = sum(r["what"] == PROPOSAL for r in decisions_of(table, step.name))
-    row = _row(step.name, -1, PROPOSAL, spec.to_text(), reason, clock)
-    table.append(_rows(table, row), f"{PROPOSAL}:{step.name}", count)
+    rows = decisions_of(table, step.name)
+    row = _row(step.name, len(_decided(rows)), PROPOSAL, spec.to_text(), reason, clock)
+    number = sum(r["what"] == PROPOSAL for r in rows)
+    table.append(_rows(table, row), f"{PROPOSAL}:{step.name}", number)
 
 
 def waiting(table: Table, steps: Sequence[StepSpec]) -> str | None:
     """What a plan is to adopt, as text: by step the last proposal, if nothing was decided since."""
     found = {}
     for step in steps:
-        rows = [r for r in decisions_of(table, step.name) if r["what"] in {SLACK, PROPOSAL}]
-        if rows and rows[-1]["what"] == PROPOSAL:
+        rows = _open(decisions_of(table, step.name))
+        if rows:
             found[step.name] = [rows[-1]["value"], rows[-1]["reason"]]
     return json.dumps(found) if found else None
 
