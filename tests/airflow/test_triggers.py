@@ -18,6 +18,7 @@ from penstock.runtime.streams.processes import kill_marked
 from penstock_airflow import listeners, wiring
 from penstock_airflow.operators import StreamOperator
 from penstock_airflow.triggers import StreamTrigger
+from penstock_airflow.watch import LateTrigger
 
 pytestmark = pytest.mark.airflow
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,3 +190,26 @@ def test_marking_a_streams_task_stops_it_without_a_triggerer(
     task = SimpleNamespace(dag_id=dag)
     listeners.on_task_instance_failed(previous_state=previous, task_instance=task)
     assert wiring.stream_paths("flights").stop.exists() is stops
+
+
+def test_a_watcher_hands_on_what_is_due_and_survives_a_table_that_is_being_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trigger = LateTrigger("p", poll_seconds=0.01)
+    looks = iter([OSError("a table is being made"), None, {"s": "age"}])
+
+    def look(_: Any) -> Any:
+        found = next(looks)
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    monkeypatch.setattr(LateTrigger, "_look", look)
+
+    async def first() -> Any:
+        return await anext(aiter(trigger.run()))
+
+    assert asyncio.run(asyncio.wait_for(first(), 20)).payload == {"why": {"s": "age"}}
+    path, arguments = trigger.serialize()
+    assert path == "penstock_airflow.watch.LateTrigger"
+    assert LateTrigger(**arguments).serialize() == (path, arguments)

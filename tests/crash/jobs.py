@@ -21,8 +21,9 @@ import pytest
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.core import crash
-from penstock.core.clock import SystemClock
+from penstock.core.clock import Clock, SystemClock
 from penstock.core.request import Job, JobRequest
+from penstock.core.step import StepSpec
 from penstock.lake import maintain
 from penstock.lake.commit import Table
 from penstock.lake.generation import Registry, note_failure
@@ -84,10 +85,14 @@ def _launch(settings: Settings, blocks: int) -> None:
 def _propose(settings: Settings, _blocks: int) -> None:
     """As a correction does that has measured a threshold."""
     pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
-    step = pipeline.spec("hourly")
+    propose_other(Tables(settings.lake_uri, NAME), pipeline.spec("hourly"), SystemClock())
+
+
+def propose_other(tables: Tables, step: StepSpec, clock: Clock) -> None:
+    """Another threshold of coverage than the pipeline file's."""
     assert step.slack.tuning is not None
     spec = replace(step.slack, tuning=replace(step.slack.tuning, threshold=THRESHOLD))
-    propose(Tables(settings.lake_uri, NAME), step, spec, "measured", SystemClock())
+    propose(tables, step, spec, "measured", clock)
 
 
 def _failure(settings: Settings, _blocks: int) -> None:

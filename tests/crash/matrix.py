@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from penstock.core.clock import SystemClock
 from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations
 from penstock.lake.log import HISTORY
-from penstock.lake.proposed import propose
 from penstock.lake.tables import local
 from penstock.lake.view import position
 from penstock.runtime.streams.paths import StreamPaths
@@ -29,7 +28,7 @@ from penstock.runtime.streams.processes import kill_marked
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import start_epochs
 from penstock.spark.stream_host import StreamFailedError
-from tests.crash.jobs import NAME, THRESHOLD, run, small
+from tests.crash.jobs import NAME, propose_other, run, small
 from tests.crash.life import DEADLINE, Life, environment, mark_of, settings_of
 from tests.crash.points import read_trace
 from tests.lakes import Lake
@@ -287,10 +286,7 @@ def _preload(lakes: list[Lake]) -> None:
 
 def _propose(lakes: list[Lake]) -> None:
     hourly = next(lake for lake in lakes if lake.name == "hourly")
-    tuning = hourly.step.slack.tuning
-    assert tuning is not None
-    spec = replace(hourly.step.slack, tuning=replace(tuning, threshold=THRESHOLD))
-    propose(hourly.tables, hourly.step, spec, "measured", hourly.clock)
+    propose_other(hourly.tables, hourly.step, hourly.clock)
 
 
 def _stream(lakes: list[Lake]) -> None:

@@ -9,7 +9,6 @@ Source: HPM (coverage); the bound on the error is ``penstock.core.coverage``.
 from collections.abc import Iterable
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +20,19 @@ from penstock.core.controller import Measured
 from penstock.core.coverage import predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
+from penstock.core.window import micros
 from penstock.lake.commit import Table
-from penstock.lake.observed import BOUNDED, NEWEST, measured, newest_errors, relative_error
+from penstock.lake.observed import (
+    NEWEST,
+    beside,
+    bounded,
+    measured,
+    newest_errors,
+    relative_error,
+)
 from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import INSTANT, Tables
-from penstock.lake.view import BACKFILL, SPEED, Position, answers_at, in_force, position
+from penstock.lake.view import BACKFILL, Position, answers_at, position
 
 TOTALS = (Function.COUNT, Function.SUM)
 Starts = np.ndarray
@@ -82,7 +89,7 @@ class Recorder:
         out, z = [], self.quality.target().z
         for row in figures:
             start = row["window_start"]
-            one = steered.get(_us(start))
+            one = steered.get(micros(start))
             old = before.get(start, {})
             early = _early(one, old)
             coverage = row["records_timely"] / row["records"]
@@ -103,22 +110,13 @@ class Recorder:
 
     def _figures(self, rows: pa.Table) -> pa.Table:
         """By window: records in time and of all, the error of its totals, answers beyond."""
-        names = ["window_start", *self.step.key_names]
-        now = in_force(rows, self.step)
-        now = now.filter(pc.not_equal(now["reason"], BACKFILL))
-        timely = rows.filter(pc.equal(rows["reason"], SPEED))
-        on = " AND ".join(f't."{name}" IS NOT DISTINCT FROM n."{name}"' for name in names)
-        bounded = [m.name for m in self.step.measures if m.function in BOUNDED]
-        worst = _greatest(relative_error(f't."{m}"', f'n."{m}"') for m in bounded)
+        worst = _greatest(relative_error(f't."{m}"', f'n."{m}"') for m in bounded(self.step))
         totals = [m.name for m in self.step.measures if m.function in TOTALS]
         whole = _greatest(
             relative_error(f'coalesce(sum(t."{m}"), 0)', f'coalesce(sum(n."{m}"), 0)')
             for m in totals
         )
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.register("timely", timely)
-            connection.register("now", now)
+        with beside(rows, self.step) as (connection, joined):
             return connection.sql(
                 f"""SELECT n.window_start, n.window_end,
                     CAST(coalesce(sum(t.n_records), 0) AS BIGINT) AS records_timely,
@@ -130,7 +128,7 @@ class Recorder:
                     count(*) FILTER (n.n_records >= $least) AS answers,
                     count(*) FILTER (n.n_records >= $least AND {worst} >= $epsilon)
                         AS answers_beyond
-                    FROM now n LEFT JOIN timely t ON {on} GROUP BY ALL ORDER BY 1""",  # noqa: S608
+                    FROM {joined} GROUP BY ALL ORDER BY 1""",  # noqa: S608
                 params={"least": self.quality.least, "epsilon": self.quality.epsilon},
             ).to_arrow_table()
 
@@ -168,7 +166,3 @@ def _early(one: Measured | None, old: dict[str, Any]) -> dict[str, Any]:
 def _greatest(errors: Iterable[str]) -> str:
     found = list(errors)
     return f"greatest({', '.join(found)})" if found else "0"
-
-
-def _us(value: object) -> int:
-    return int(pa.scalar(value, INSTANT).cast(pa.int64()).as_py())

@@ -22,8 +22,8 @@ from penstock.core.slack import BlockSummary, SlackChange, SlackPolicy, Watermar
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
-from penstock.lake.log import SLACK, Seen, read_summaries, watermarks
-from penstock.lake.proposed import DECLARED, decisions_of, declared
+from penstock.lake.log import SLACK, Seen, decisions_of, read_summaries, watermarks
+from penstock.lake.proposed import DECLARED, declared
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables, local
 

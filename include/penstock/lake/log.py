@@ -6,6 +6,7 @@ Everything here is a function of ``blocks``, of the event times of ``events`` an
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,11 @@ def read_summaries(tables: Tables) -> list[BlockSummary]:
     return summaries(read_table(Table(tables.blocks())))
 
 
+def newest_live(blocks: Iterable[BlockSummary], newest: int) -> int:
+    """The newest live event time after some blocks, us; ``newest``: before them."""
+    return max([newest, *(b.t_max for b in blocks if b.live and b.t_max is not None)])
+
+
 @dataclass
 class Seen:
     """What slack policies see of the log beyond the summaries of its blocks.
@@ -92,9 +98,7 @@ class Seen:
 
     def pass_by(self, blocks: Iterable[BlockSummary]) -> None:
         """Blocks that came before the fold."""
-        for block in blocks:
-            if block.live and block.t_max is not None:
-                self.newest = max(self.newest, block.t_max)
+        self.newest = newest_live(blocks, self.newest)
 
     def after(
         self, state: WatermarkState, blocks: Sequence[BlockSummary], at: int, spec: SlackSpec
@@ -174,9 +178,17 @@ def watermarks(
         state = after
 
 
+def decisions_of(table: Table, step: str) -> list[dict[str, Any]]:
+    """All rows of a step, those for one block in the order they were decided."""
+    rows = read_table(table).filter(pc.field("step") == step)
+    return [*rows.sort_by([("block", "ascending"), ("decided_at", "ascending")]).to_pylist()]
+
+
 def slack_changes(tables: Tables, step: str) -> list[SlackChange]:
     """Slack decisions of a step, in the order they were made."""
-    table = Table(tables.decisions())
-    rows = read_table(table).filter((pc.field("step") == step) & (pc.field("what") == SLACK))
-    rows = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")])
-    return [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in rows.to_pylist()]
+    rows = decisions_of(Table(tables.decisions()), step)
+    return [
+        SlackChange(row["block"], SlackSpec.from_text(row["value"]))
+        for row in rows
+        if row["what"] == SLACK
+    ]

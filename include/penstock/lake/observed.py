@@ -1,9 +1,12 @@
 """How good the timely answers were, now that they are corrected, and what the slack did for it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 import duckdb
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.controller import Measured
@@ -78,19 +81,37 @@ def observed(
         epsilon: the relative error to stay below.
         records: answers of fewer records do not count.
     """
-    rows = answers_at(tables, step, at)
-    now, names = in_force(rows, step), ["window_start", *step.key_names]
-    now = now.filter(pc.not_equal(now["reason"], BACKFILL))
-    timely = rows.filter(pc.equal(rows["reason"], SPEED))
-    on = " AND ".join(f't."{name}" IS NOT DISTINCT FROM n."{name}"' for name in names)
     found = []
-    with duckdb.connect() as connection:
-        connection.register("timely", timely)
-        connection.register("now", now)
-        for measure in (m for m in step.measures if m.function in BOUNDED):
-            error = relative_error(f't."{measure.name}"', f'n."{measure.name}"')
-            found.append(Observed(measure.name, *_figures(connection, error, on, epsilon, records)))
+    with beside(answers_at(tables, step, at), step) as (connection, joined):
+        for measure in bounded(step):
+            error = relative_error(f't."{measure}"', f'n."{measure}"')
+            found.append(Observed(measure, *_figures(connection, error, joined, epsilon, records)))
     return found
+
+
+def bounded(step: StepSpec) -> list[str]:
+    """Names of the measures with a bound on their relative error."""
+    return [m.name for m in step.measures if m.function in BOUNDED]
+
+
+@contextmanager
+def beside(rows: pa.Table, step: StepSpec) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
+    """Answers in force (``n``) with the timely ones (``t``, null where there was none).
+
+    Args:
+        rows: all answers of some windows; those of the history are left out.
+        step: the step.
+
+    Yields:
+        A connection, and what to select from.
+    """
+    now, names = in_force(rows, step), ["window_start", *step.key_names]
+    on = " AND ".join(f't."{name}" IS NOT DISTINCT FROM n."{name}"' for name in names)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("timely", rows.filter(pc.equal(rows["reason"], SPEED)))
+        connection.register("now", now.filter(pc.not_equal(now["reason"], BACKFILL)))
+        yield connection, f"now n LEFT JOIN timely t ON {on}"
 
 
 def newest_errors(tables: Tables, step: StepSpec, records: int, most: int = NEWEST) -> list[float]:
@@ -105,21 +126,13 @@ def newest_errors(tables: Tables, step: StepSpec, records: int, most: int = NEWE
     Returns:
         One number an answer, of the measure that is furthest off; 1 where none was in time.
     """
-    bounded = [m.name for m in step.measures if m.function in BOUNDED]
-    at = position(tables, step)
-    if not bounded or at is None:
+    names, at = bounded(step), position(tables, step)
+    if not names or at is None:
         return []
-    rows = answers_at(tables, step, at)
-    now, names = in_force(rows, step), ["window_start", *step.key_names]
-    now = now.filter(pc.not_equal(now["reason"], BACKFILL))
-    timely = rows.filter(pc.equal(rows["reason"], SPEED))
-    on = " AND ".join(f't."{name}" IS NOT DISTINCT FROM n."{name}"' for name in names)
-    each = ", ".join(relative_error(f't."{m}"', f'n."{m}"') for m in bounded)
-    with duckdb.connect() as connection:
-        connection.register("timely", timely)
-        connection.register("now", now)
+    each = ", ".join(relative_error(f't."{m}"', f'n."{m}"') for m in names)
+    with beside(answers_at(tables, step, at), step) as (connection, joined):
         found = connection.execute(
-            f"SELECT greatest({each}) FROM now n LEFT JOIN timely t ON {on}"  # noqa: S608
+            f"SELECT greatest({each}) FROM {joined}"  # noqa: S608
             " WHERE n.n_records >= ? ORDER BY n.window_start DESC LIMIT ?",
             [records, most],
         ).fetchall()
@@ -136,11 +149,11 @@ def relative_error(was: str, true: str) -> str:
 
 
 def _figures(
-    connection: duckdb.DuckDBPyConnection, error: str, on: str, epsilon: float, records: int
+    connection: duckdb.DuckDBPyConnection, error: str, joined: str, epsilon: float, records: int
 ) -> tuple[int, int, float, float]:
     row = connection.execute(
         f"SELECT count(*), count(*) FILTER (e >= ?), coalesce(avg(e), 0), coalesce(max(e), 0)"  # noqa: S608
-        f" FROM (SELECT {error} AS e FROM now n LEFT JOIN timely t ON {on}"
+        f" FROM (SELECT {error} AS e FROM {joined}"
         f" WHERE n.n_records >= ?)",
         [epsilon, records],
     ).fetchone()

@@ -11,24 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.clock import Clock
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
-from penstock.lake.log import SLACK
-from penstock.lake.read import read_table
+from penstock.lake.log import SLACK, decisions_of
 from penstock.lake.tables import Tables
 
 PROPOSAL = "proposal"
 DECLARED = "pipeline file"
-
-
-def decisions_of(table: Table, step: str) -> list[dict[str, Any]]:
-    """All rows of a step, those for one block in the order they were decided."""
-    rows = read_table(table).filter(pc.field("step") == step)
-    return [*rows.sort_by([("block", "ascending"), ("decided_at", "ascending")]).to_pylist()]
 
 
 def _decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,7 +24,8 @@ from penstock.core.expression import Expression
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.covered import newest_rows
-from penstock.lake.proposed import decisions_of, in_force, propose
+from penstock.lake.log import decisions_of
+from penstock.lake.proposed import in_force, propose
 from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import Tables
 from penstock.lake.view import Position, late_at, position

@@ -28,7 +28,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.generation import FORM, Generation
-from penstock.lake.log import Seen, slack_changes, summaries, watermarks
+from penstock.lake.log import Seen, newest_live, slack_changes, summaries, watermarks
 from penstock.lake.read import Tail, data_files, read_pieces
 from penstock.lake.tables import INSTANT, Tables, TableSpec
 from penstock.spark.kernel import hash_rows
@@ -290,9 +290,8 @@ class LogReader(DataSourceStreamReader):
 
     def _pass(self, block: int) -> None:
         """Leave out the blocks before one: Spark repeats a logged micro-batch without asking."""
-        for passed in self._waiting:
-            if passed.number < block and passed.live and passed.t_max is not None:
-                self._newest = max(self._newest, passed.t_max)
+        passed = (b for b in self._waiting if b.number < block)
+        self._newest = newest_live(passed, self._newest)
         self._waiting = [b for b in self._waiting if b.number >= block]
 
 

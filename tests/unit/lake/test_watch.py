@@ -1,6 +1,5 @@
 """When late records ask for a correction: by span, by age, once, and again where nobody came."""
 
-import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -150,30 +149,3 @@ def test_the_rule_by_hand() -> None:
     assert [bell.rings({"s": 1}, t) for t in (0, 59, 60, 61)] == [True, False, True, False]
     assert bell.rings({"s": 2}, 62)
     assert bell.rings({"s": 2, "t": 1}, 63)
-
-
-def test_airflow_s_trigger_hands_the_watch_s_answer_on(
-    shore: Shore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watch = pytest.importorskip("penstock_airflow.watch")
-    shore.come(0, 1_000)
-    shore.come(5)
-    shore.clock.move(WITHIN)
-    trigger = watch.LateTrigger("p", poll_seconds=0.01)
-    looks = iter([OSError("a table is being made"), None, shore.watch.look()])
-
-    def look(_: Any) -> Any:
-        found = next(looks)
-        if isinstance(found, OSError):
-            raise found
-        return found
-
-    monkeypatch.setattr(watch.LateTrigger, "_look", look)
-
-    async def first() -> Any:
-        return await anext(aiter(trigger.run()))
-
-    assert asyncio.run(asyncio.wait_for(first(), 20)).payload == {"why": {"s": "age"}}
-    path, arguments = trigger.serialize()
-    assert path == "penstock_airflow.watch.LateTrigger"
-    assert watch.LateTrigger(**arguments).serialize() == (path, arguments)
