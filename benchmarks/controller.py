@@ -8,6 +8,7 @@ difference of the two queries' offsets is the controller's; its share is of the 
 """
 
 import argparse
+import itertools
 import shutil
 import statistics
 import tempfile
@@ -61,18 +62,20 @@ def measured(
 ) -> list[tuple[str, ...]]:
     """A row a size of micro-batch."""
     rows = []
+    runs = itertools.count()
     for size in SIZES:
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in logs}
         for rep in range(reps + 1):
             for name, (pipeline, lake) in logs.items():
-                shutil.rmtree(work, ignore_errors=True)
-                shutil.copytree(lake, work)
-                tables = Tables(str(work), pipeline.name)
+                place = work / str(next(runs))  # a fresh one: Spark tidies up old ones late
+                shutil.copytree(lake, place)
+                tables = Tables(str(place), pipeline.name)
                 query = start_query(spark, tables, pipeline, pipeline.specs[0], SystemClock(),
                                     lambda _: None, -(-size // BLOCK))  # fmt: skip
                 query.processAllAvailable()
                 told = [p["durationMs"] for p in query.recentProgress if p["numInputRows"]]
                 query.stop()
+                shutil.rmtree(place)
                 if rep:  # the first warms up
                     offset = statistics.median(t["latestOffset"] for t in told[1:])
                     whole = statistics.median(t["triggerExecution"] for t in told[1:])

@@ -13,7 +13,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import measuring
 import numpy as np
@@ -34,11 +34,17 @@ RATE, SPELL, TREBLE = 1_000, 30.0, 3.0
 OUTLIERS = 2e-4
 PHI = {"MEDIAN": 0.5, "p90": 0.9}
 RUNS = (
-    ("max_delay", "SUM"), ("pd", "SUM"), ("pd recent", "SUM"), ("quantile", "SUM"),
-    ("quantile", "COUNT"), ("quantile", "AVG"), ("quantile", "MEDIAN"), ("quantile", "p90"),
+    ("max_delay", "SUM"), ("pd", "SUM"), ("pd recent", "SUM"), ("pd gentle", "SUM"),
+    ("quantile", "SUM"), ("quantile", "COUNT"), ("quantile", "AVG"), ("quantile", "MEDIAN"),
+    ("quantile", "p90"),
     ("fixed 0.2 s", "SUM"), ("fixed 0.5 s", "SUM"), ("fixed 1 s", "SUM"),
 )  # fmt: skip
-"""``pd recent`` takes the greatest lateness of the last 60 s for k."""
+TUNED = {
+    "pd recent": {"recent": 60 * SECOND},
+    "pd gentle": {"kd": 1.0, "horizon": SECOND},
+    "quantile": {"recent": RECENT},
+}
+"""``pd recent``: k of the last 60 s; ``pd gentle``: a quarter of Kd, measured 1 s after the end."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +121,11 @@ class Trace:
     seconds: float
 
 
-def spec_of(policy: SlackPolicy, threshold: float, recent: int | None) -> SlackSpec:
-    """A policy for the games' target."""
-    recent = RECENT if policy is SlackPolicy.QUANTILE else recent
-    return SlackSpec(policy, 0, Tuning(threshold, TARGET.delta, HORIZON, recent))
+def spec_of(name: str, threshold: float) -> SlackSpec:
+    """A controller for the games' target."""
+    tuning = Tuning(threshold, TARGET.delta, HORIZON)
+    policy = SlackPolicy(name.partition(" ")[0])
+    return SlackSpec(policy, 0, replace(tuning, **TUNED.get(name, {})))
 
 
 def steered(
@@ -249,8 +256,7 @@ def main() -> None:
             elif policy == "fixed":
                 trace = plain(stream, ends, int(float(more.removesuffix(" s")) * SECOND))
             else:
-                recent = 60 * SECOND if more else None
-                trace = steered(stream, ends, spec_of(SlackPolicy(policy), threshold, recent))
+                trace = steered(stream, ends, spec_of(name, threshold))
             found = violations(stream, ends, trace, measure)
             rate = found.beyond / found.windows
             rows.append(

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from penstock.core.controller import MARGIN_STEP, Arrivals, Controller, Measured
 from penstock.core.lateness import Lateness, bin_of, edge_of
 from penstock.core.slack import SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import WindowSpec
-from penstock.lake.digest import digests
+from penstock.lake import digest as digest_module
+from penstock.lake.digest import bins_of, digests
 from tests.lakes import arrivals as digest
 
 SECOND = 1_000_000
@@ -158,6 +160,12 @@ def test_a_bin_is_narrow_and_bins_keep_the_order(values: list[int]) -> None:
     assert all(bin_of(a) <= bin_of(b) for a, b in pairwise(ordered))
 
 
+@given(st.lists(st.integers(0, 62), max_size=20), st.integers(0, 2**62))
+def test_vectorised_bins_are_the_plain_ones(octaves: list[int], bits: int) -> None:
+    values = [n for o in octaves for n in (2**o - 1, 2**o, 2**o + bits % 2**o)]
+    assert bins_of(np.array(values, np.int64)).tolist() == [bin_of(n) for n in values]
+
+
 @given(
     st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=60),
     st.floats(0.5, 0.999),
@@ -206,7 +214,8 @@ def test_vectorised_digests_are_the_plain_ones(seed: int, blocks: int, span: int
     for block in cut:
         expected.append(arrivals(block, newest, SLIDING))
         newest = max(newest, expected[-1].newest)
-    found = list(digests(times, ends, before, SLIDING))
+    with mock.patch.object(digest_module, "AT_ONCE", draw.randint(1, 9)):
+        found = list(digests(times, ends, before, SLIDING))
     assert [f.lags.together([f.lags]) for f in found] == [e.lags for e in expected]
     whole = found[0].lags.together([f.lags for f in found])
     assert whole == sum((Counter(e.lags) for e in expected), Counter())

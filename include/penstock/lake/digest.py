@@ -13,9 +13,15 @@ import numpy.typing as npt
 
 from penstock.core.controller import Arrivals
 from penstock.core.lateness import FINE
-from penstock.core.window import BEGINNING, WindowSpec
+from penstock.core.window import WindowSpec
 
 Longs = npt.NDArray[np.int64]
+EXACT = 2**53
+"""Up to here a double holds every whole number."""
+OCTAVE_0 = (1023 + FINE - 1) << FINE
+"""What the exponent's bias, and the octaves below the first, add to a bin's number."""
+AT_ONCE = 256
+"""Blocks digested at once: their arrays stay in the processor's cache."""
 DENSE = 16
 """Counting every cell beats sorting while there are at most so many a record."""
 
@@ -29,8 +35,15 @@ def digests(times: Longs, ends: Longs, t_max: int, window: WindowSpec) -> Iterat
         t_max: greatest event time before the first, us.
         window: the step's windows.
     """
-    if not len(ends):
-        return
+    done = 0
+    for at in range(0, len(ends), AT_ONCE):
+        some = ends[at : at + AT_ONCE]
+        part = times[done : int(some[-1])]
+        yield from _digests(part, some - done, t_max, window)
+        t_max, done = max(t_max, int(part.max())), int(some[-1])
+
+
+def _digests(times: Longs, ends: Longs, t_max: int, window: WindowSpec) -> Iterator[Arrivals]:
     starts = np.concatenate(([0], ends[:-1]))
     block = np.repeat(np.arange(len(ends)), ends - starts)
     lags = lateness_of(times, t_max)
@@ -70,15 +83,18 @@ class Bins:
 
 def lateness_of(times: Longs, t_max: int) -> Longs:
     """Lateness of records in arrival order, us; ``t_max``: the newest event time before them."""
-    newest = np.maximum.accumulate(np.concatenate(([t_max], times)))[:-1]
-    return np.where(newest == BEGINNING, 0, np.maximum(newest - times, 0))
+    return np.asarray(np.maximum(np.maximum.accumulate(times), t_max) - times, np.int64)
 
 
 def bins_of(lags: Longs) -> Longs:
-    """Number of the bin that holds each lateness (``penstock.core.lateness.bin_of``)."""
-    length = np.frexp(lags.astype(np.float64))[1].astype(np.int64)
-    octave = np.maximum(length - FINE - 1, 0)
-    return np.asarray((octave << FINE) + (lags >> octave), np.int64)
+    """Number of the bin that holds each lateness (``penstock.core.lateness.bin_of``).
+
+    A double's exponent and first bits of fraction are octave and place in it: one shift for both.
+    """
+    if len(lags) and int(lags.max()) >= EXACT:  # a bin hangs on the first bits: drop the last
+        lags = np.where(lags >= EXACT, lags & ~1023, lags)
+    top = lags.astype(np.float64).view(np.int64) >> (52 - FINE)
+    return np.asarray(np.where(lags < 1 << FINE, lags, top - OCTAVE_0), np.int64)
 
 
 def _by_block(block: Longs, values: Longs, blocks: int) -> Iterator[dict[int, int]]:
