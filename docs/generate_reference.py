@@ -29,7 +29,7 @@ from penstock.config.pipeline import (
     Source,
 )
 from penstock.config.settings import ROOT, Settings
-from penstock.config.slack import MaxDelay, Pd, Quality, Quantile, SlackConfig
+from penstock.config.slack import Bound, MaxDelay, Pd, Quality, Quantile, SlackConfig
 from penstock.config.step import StepConfig, WindowConfig
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
@@ -55,6 +55,7 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`quantile`", "", Quantile),
     ("`pd`", "", Pd),
     ("`quality`", "", Quality),
+    ("target of a measure", "", Bound),
     ("`correction`", "", Correction),
     ("`soon`", "Gives the pipeline the DAG `correct_soon__<pipeline>`.", Soon),
     ("`audit`", "", Schedule),

@@ -12,6 +12,7 @@ from penstock.lake.audits import record_audit
 from penstock.lake.covered import errors_of
 from penstock.lake.tables import Tables
 from penstock.quality.bound import Errors
+from penstock.quality.pictures import pictures
 from penstock.quality.suite import run_suite
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.session import open_session, settings_of
@@ -25,11 +26,12 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         rows = Audit(spark, tables, pipeline, clock).comparisons(correction_interval(pipeline))
     if not rows:
         return {"audited": 0, "said": "no step has sealed anything yet: nothing to audit"}
-    at, targets = clock.now(), {step: c.quality for step, c in pipeline.steps.items()}
+    at = clock.now()
     errors = {
-        step.name: Errors(target.epsilon, target.delta, errors_of(tables, step, target))
+        name: Errors(target.epsilon, target.delta, values)
         for step in pipeline.specs
-        if (target := targets[step.name]) is not None
+        if (quality := pipeline.steps[step.name].quality) is not None
+        for name, target, values in errors_of(tables, step, quality)
     }
     verdict = run_suite(
         pd.DataFrame(rows),
@@ -40,6 +42,7 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         site=settings.docs / pipeline.name,
         at=at,
         errors=errors,
+        pictures=pictures(tables, pipeline),
     )
     failed = [f"{f.claim}: {f.observed}" for f in verdict.failed]
     record_audit(tables, request.run_id, at, rows, verdict.success, failed)

@@ -53,6 +53,7 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }  # fmt: skip
     (site / "latest.json").write_text(json.dumps(latest))
     (site / "audits.json").write_text(json.dumps([latest]))
+    (site / "timely-per_site.svg").write_text("<svg/>")
     (docs / "broken").mkdir()
     (docs / "broken" / "latest.json").write_text("{")
     return docs
@@ -164,6 +165,8 @@ def test_the_overview_shows_the_last_audit_and_leaves_out_what_is_broken(
     for text in ("flights", "Failed", "14 of 15 hold", "not: Every answer is right.", "1,234"):
         assert text in page
     assert f'href="docs/flights/{REPORT}"' in page
+    assert 'src="docs/flights/timely-per_site.svg"' in page
+    assert "correct__flights" not in page, "only without a picture"
     assert "<b>run</b>" not in page
     assert "broken" not in page
 

@@ -24,6 +24,8 @@ from tests.steps import CASES
 from tests.streams import BEGIN, disordered, write_jsonl
 
 QUALITY = {"epsilon": 0.1, "delta": 0.1, "records": 50}
+OWN = {"measures": {"mean": {"epsilon": 0.3}, "n": {"delta": 0.2}}}
+"""Targets that are not the step's."""
 SLACKS: dict[str, Any] = {
     "quantile": {"quantile": {"measure_after": "PT60S", "recent": "PT10M"}},
     "pd": {"pd": {"measure_after": "PT30S"}},
@@ -48,7 +50,7 @@ def filled(home: Path, slack: str, mode: str = "bounded", **more: Any) -> Lake:
     """A lake whose source has many records that are minutes late."""
     step, oracle = CASES["sites"]
     steered = {"slack": SLACKS.get(slack, BOUNDED)} | (
-        {"quality": QUALITY} if slack in SLACKS else {}
+        {"quality": QUALITY | OWN} if slack in SLACKS else {}
     )
     case = (step | steered, oracle)
     source = {"files": str(home / "live"), "format": "jsonl", "mode": mode}

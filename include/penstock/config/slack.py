@@ -1,14 +1,14 @@
 """How long a step waits for late records, and how good its timely answers must be."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from penstock.config.model import Model
-from penstock.core.coverage import QualityTarget, coverage_threshold
+from penstock.config.model import ColumnName, Model
+from penstock.core.coverage import BOUNDED, QualityTarget, coverage_threshold
 from penstock.core.errors import ConfigError
 from penstock.core.expression import MeasureSpec
 from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
@@ -21,11 +21,21 @@ class MaxDelay(Model):
     bound: timedelta = Field(gt=timedelta(0), description="Greater lateness does not count.")
 
 
+class Bound(Model):
+    """The target of one measure."""
+
+    epsilon: float | None = Field(default=None, description="Relative error; none: the step's.")
+    delta: float | None = Field(default=None, description="Share further off; none: the step's.")
+
+
 class Quality(Model):
-    """P(relative error of a window's total at its close >= epsilon) <= delta."""
+    """P(relative error of a closed window's answer >= epsilon) <= delta."""
 
     epsilon: float = Field(description="Relative error to stay below; of quantiles, by rank.")
-    delta: float = Field(description="Share of windows that may be further off.")
+    delta: float = Field(description="Share of answers that may be further off.")
+    measures: dict[ColumnName, Bound] = Field(
+        default={}, description="By name: another target for some measures."
+    )
     records: int = Field(
         default=100, ge=2, description="Records a window is expected to hold, at least."
     )
@@ -43,18 +53,41 @@ class Quality(Model):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         try:
-            self.target()
+            for name in ("", *self.measures):
+                self.target(name)
         except ConfigError as wrong:
             raise ValueError(str(wrong)) from wrong
+        if self.measures and self.of == "total":
+            raise ValueError(
+                "a target of its own is held against a measure's answers, but of: total binds a"
+                " window's total. Delete measures or of"
+            )
         return self
 
-    def target(self) -> QualityTarget:
-        """As the core knows it."""
-        return QualityTarget(self.epsilon, self.delta)
+    def target(self, measure: str = "") -> QualityTarget:
+        """As the core knows it, of a measure; without a name the step's own."""
+        own = self.measures.get(measure, Bound())
+        return QualityTarget(
+            self.epsilon if own.epsilon is None else own.epsilon,
+            self.delta if own.delta is None else own.delta,
+        )
+
+    def targets(self, measures: Iterable[MeasureSpec]) -> list[tuple[MeasureSpec, QualityTarget]]:
+        """Of each measure."""
+        return [(measure, self.target(measure.name)) for measure in measures]
 
     def threshold(self, measures: Collection[MeasureSpec]) -> float:
         """Coverage that is enough for all of these measures."""
-        return coverage_threshold(self.target(), measures, self.records, self.cv**2)
+        return coverage_threshold(self.targets(measures), self.records, self.cv**2)
+
+    def share(self, measures: Collection[MeasureSpec]) -> float:
+        """Of windows that may hold less: the smallest delta of a measure with a bound."""
+        bound = [t.delta for m, t in self.targets(measures) if m.function in BOUNDED]
+        return min(bound, default=self.delta)
+
+
+USUAL = Quality(epsilon=0.05, delta=0.05)
+"""What a step without a target is looked at with."""
 
 
 class Steered(Model):
@@ -73,7 +106,8 @@ class Steered(Model):
         """As the core knows it; ``size`` of a window, us."""
         horizon = 5 * size if self.measure_after is None else micros(self.measure_after)
         recent = None if self.recent is None else micros(self.recent)
-        return Tuning(quality.threshold(measures), quality.delta, horizon, recent)
+        threshold, share = quality.threshold(measures), quality.share(measures)
+        return Tuning(threshold, share, horizon, recent)
 
 
 class Pd(Steered):

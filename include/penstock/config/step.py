@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, Field, field_validator, model_validator
 from penstock.config.expression import parse_measure, parse_where
 from penstock.config.model import ColumnName, Model
 from penstock.config.slack import Quality, SlackConfig
+from penstock.core.coverage import BOUNDED
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
@@ -143,6 +144,8 @@ class StepConfig(Model):
         for measure, text in self.measures.items():
             parse = partial(self._measure, measure, text, types)
             yield from _problem(f"measures.{measure}", parse)
+        for measure in self.quality.measures if self.quality else ():
+            yield from _problem(f"quality.measures.{measure}", partial(self._bound, measure, types))
 
     def _measure(self, name: str, text: str, types: Mapping[str, ColumnType]) -> MeasureSpec:
         measure = parse_measure(name, text, types)
@@ -152,6 +155,19 @@ class StepConfig(Model):
                 " a window with a size"
             )
         return measure
+
+    def _bound(self, name: str, types: Mapping[str, ColumnType]) -> None:
+        if name not in self.measures:
+            raise ValueError(f"no measure has this name (measures: {', '.join(self.measures)})")
+        try:
+            function = self._measure(name, self.measures[name], types).function
+        except ValueError:
+            return  # said where the measure stands
+        if function not in BOUNDED:
+            raise ValueError(
+                f"{function} has no bound: one late record may be it. Delete this target, or name"
+                " a quantile"
+            )
 
     def _wrong_key(self, key: str, types: Mapping[str, ColumnType]) -> str:
         if key not in types:

@@ -8,6 +8,7 @@ from croniter import croniter
 
 from penstock.config.pipeline import History, Pipeline
 from penstock.config.settings import Settings
+from penstock.config.slack import Quality
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec, instant, micros
@@ -15,6 +16,8 @@ from penstock.core.window import WindowSpec, instant, micros
 MAINTENANCE = "17 3 * * *"
 """Schedule of the DAG ``maintain__lake``, which all pipelines share."""
 SHOWN_WINDOWS = 4
+COMPANION = "count of what is averaged"
+"""A landmark's average brings it along (``penstock.core.step.count_name``)."""
 BY_HAND = "when you trigger it"
 
 
@@ -83,6 +86,7 @@ class StepPlan:
         keys: names of the key columns.
         where: the condition as written; none: every record.
         measures: name, text and type of each.
+        quality: what its timely answers must hold; none: nothing.
     """
 
     name: str
@@ -91,6 +95,7 @@ class StepPlan:
     window: WindowPlan
     measures: tuple[tuple[str, str, str], ...]
     slack: SlackSpec
+    quality: Quality | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +242,13 @@ def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
 def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
     config = pipeline.steps[spec.name]
     measures = tuple(
-        (measure.name, config.measures[measure.name], measure.type.value)
+        (measure.name, config.measures.get(measure.name, COMPANION), measure.type.value)
         for measure in spec.measures
     )
     window = _window(spec.window, micros(example))
-    return StepPlan(spec.name, spec.key_names, config.where, window, measures, spec.slack)
+    return StepPlan(
+        spec.name, spec.key_names, config.where, window, measures, spec.slack, config.quality
+    )
 
 
 def _window(spec: WindowSpec, example: int) -> WindowPlan:

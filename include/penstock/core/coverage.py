@@ -21,6 +21,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.expression import MeasureSpec, phi_of
 from penstock.core.measure import Function
 
+BOUNDED = (Function.COUNT, Function.SUM, Function.AVG, Function.QUANTILE)
+"""Functions with a bound; one late record may be the least or the greatest value."""
 LEAST_MEAN = 1e-9
 """Of the root mean square: a mean nearer to 0 makes a relative error meaningless."""
 HALVINGS = 60
@@ -110,25 +112,28 @@ def of_bounded_sum(target: QualityTarget, records: float, spread: float) -> floa
 
 
 def coverage_threshold(
-    target: QualityTarget, measures: Iterable[MeasureSpec], records: int, cv2: float
+    targets: Iterable[tuple[MeasureSpec, QualityTarget]], records: int, cv2: float
 ) -> float:
     """The realised coverage that is enough for every measure that has a bound.
 
     Args:
-        target: the quality target.
-        measures: of a step; the least and greatest value have no bound.
+        targets: of a step's measures; where none has a bound, as for a count.
         records: a window holds, at least.
         cv2: CV^2 of the values.
     """
-    count = min(of_count(target) + NUDGE, 1.0)  # strictly above
-    rules: dict[Function, Callable[[MeasureSpec], float]] = {
-        Function.COUNT: lambda _: count,
-        Function.SUM: lambda _: of_sum(target, records, cv2 - 1),
-        Function.AVG: lambda _: of_average(target, records, cv2),
-        Function.QUANTILE: lambda m: of_quantile(target, records, phi_of(m)),
+    rules: dict[Function, Callable[[MeasureSpec, QualityTarget], float]] = {
+        Function.COUNT: lambda _, t: _above(t),
+        Function.SUM: lambda _, t: of_sum(t, records, cv2 - 1),
+        Function.AVG: lambda _, t: of_average(t, records, cv2),
+        Function.QUANTILE: lambda m, t: of_quantile(t, records, phi_of(m)),
     }
-    found = [rules[m.function](m) for m in measures if m.function in rules]
-    return max(found, default=count)
+    every = [*targets]
+    found = [rules[m.function](m, target) for m, target in every if m.function in rules]
+    return max(found or [_above(target) for _, target in every])
+
+
+def _above(target: QualityTarget) -> float:
+    return min(of_count(target) + NUDGE, 1.0)  # strictly above
 
 
 def predicted_error(coverage: float, records: float, cv2: float, z: float) -> float:

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.config.pipeline import Pipeline
-from penstock.config.slack import Quality
+from penstock.config.slack import USUAL, Quality
 from penstock.core.clock import Clock
 from penstock.core.controller import Measured
-from penstock.core.coverage import predicted_error
+from penstock.core.coverage import QualityTarget, predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
@@ -25,9 +25,10 @@ from penstock.lake.commit import Table
 from penstock.lake.observed import (
     NEWEST,
     beside,
-    bounded,
+    error_of,
     measured,
     newest_errors,
+    relative,
     relative_error,
 )
 from penstock.lake.read import Spans, read_table
@@ -44,7 +45,7 @@ class Recorder:
     def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec, clock: Clock) -> None:
         self.tables, self.step, self.clock = tables, step, clock
         self.events = tables.events(pipeline.types)
-        self.quality = pipeline.steps[step.name].quality or Quality(epsilon=0.05, delta=0.05)
+        self.quality = pipeline.steps[step.name].quality or USUAL
         self.table = Table(tables.coverage(step))
 
     def record(self) -> int:
@@ -110,7 +111,8 @@ class Recorder:
 
     def _figures(self, rows: pa.Table) -> pa.Table:
         """By window: records in time and of all, the error of its totals, answers beyond."""
-        worst = _greatest(relative_error(f't."{m}"', f'n."{m}"') for m in bounded(self.step))
+        epsilons = {m: self.quality.target(m).epsilon for m in relative(self.step)}
+        beyond = " OR ".join(f"{error_of(m)} >= {e!r}" for m, e in epsilons.items()) or "false"
         totals = [m.name for m in self.step.measures if m.function in TOTALS]
         whole = _greatest(
             relative_error(f'coalesce(sum(t."{m}"), 0)', f'coalesce(sum(n."{m}"), 0)')
@@ -126,19 +128,36 @@ class Recorder:
                 }) AS DOUBLE)
                         AS error_observed,
                     count(*) FILTER (n.n_records >= $least) AS answers,
-                    count(*) FILTER (n.n_records >= $least AND {worst} >= $epsilon)
+                    count(*) FILTER (n.n_records >= $least AND ({beyond}))
                         AS answers_beyond
                     FROM {joined} GROUP BY ALL ORDER BY 1""",  # noqa: S608
-                params={"least": self.quality.least, "epsilon": self.quality.epsilon},
+                params={"least": self.quality.least},
             ).to_arrow_table()
 
 
-def errors_of(tables: Tables, step: StepSpec, quality: Quality) -> list[float]:
-    """What the quality target bounds: errors of the newest answers, or of windows' totals."""
-    if quality.of == "answer":
-        return newest_errors(tables, step, quality.least)
-    rows = newest_rows(Table(tables.coverage(step)))
-    return [float(e) for e in rows["error_observed"].to_pylist()[-NEWEST:]]
+def errors_of(
+    tables: Tables, step: StepSpec, quality: Quality
+) -> list[tuple[str, QualityTarget, list[float]]]:
+    """What each quality target bounds: errors of the newest answers, or of windows' totals.
+
+    Returns:
+        A name, the target and the errors, for each target; measures that share it go together.
+    """
+    if quality.of == "total":
+        rows = newest_rows(Table(tables.coverage(step)))
+        totals = [float(e) for e in rows["error_observed"].to_pylist()[-NEWEST:]]
+        return [(step.name, quality.target(), totals)]
+    found: dict[QualityTarget, list[str]] = {}
+    for measure in relative(step):
+        found.setdefault(quality.target(measure), []).append(measure)
+    return [
+        (
+            step.name if len(found) == 1 else f"{step.name}: {', '.join(names)}",
+            target,
+            newest_errors(tables, step, names, quality.least),
+        )
+        for target, names in found.items()
+    ]
 
 
 def newest_rows(table: Table) -> pa.Table:

@@ -1,6 +1,6 @@
 """How good the timely answers were, now that they are corrected, and what the slack did for it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.config.slack import Quality
 from penstock.core.controller import Measured
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
@@ -28,8 +29,8 @@ from penstock.lake.view import (
     sealed_only,
 )
 
-BOUNDED = (Function.COUNT, Function.SUM, Function.AVG)
-"""Measures with a bound on their relative error."""
+RELATIVE = (Function.COUNT, Function.SUM, Function.AVG)
+"""Functions whose error is relative to the answer; a quantile's is one of rank."""
 NEWEST = 10_000
 """Answers the bound is judged by."""
 STEERING = ("coverage", "coverage_least", "threshold", "alpha", "margin", "windows_measured",
@@ -42,12 +43,14 @@ class Observed:
 
     Attributes:
         measure: its name.
+        epsilon: the relative error to stay below.
         answers: that are in force and were in time, or should have been.
         beyond: whose timely value was off by epsilon or more, or was not there.
         mean, greatest: relative error; a value that was not there counts 1.
     """
 
     measure: str
+    epsilon: float
     answers: int
     beyond: int
     mean: float
@@ -69,29 +72,32 @@ class Waited:
     steering: dict[str, float] | None
 
 
-def observed(
-    tables: Tables, step: StepSpec, at: Position, epsilon: float, records: int
-) -> list[Observed]:
+def observed(tables: Tables, step: StepSpec, at: Position, quality: Quality) -> list[Observed]:
     """Relative errors of the timely answers against those in force, windows still pending too.
 
     Args:
         tables: of the pipeline.
         step: the step.
         at: its position.
-        epsilon: the relative error to stay below.
-        records: answers of fewer records do not count.
+        quality: what each measure must stay below, and which answers count.
     """
     found = []
     with beside(answers_at(tables, step, at), step) as (connection, joined):
-        for measure in bounded(step):
-            error = relative_error(f't."{measure}"', f'n."{measure}"')
-            found.append(Observed(measure, *_figures(connection, error, joined, epsilon, records)))
+        for measure in relative(step):
+            error, epsilon = error_of(measure), quality.target(measure).epsilon
+            figures = _figures(connection, error, joined, epsilon, quality.least)
+            found.append(Observed(measure, epsilon, *figures))
     return found
 
 
-def bounded(step: StepSpec) -> list[str]:
+def relative(step: StepSpec) -> list[str]:
     """Names of the measures with a bound on their relative error."""
-    return [m.name for m in step.measures if m.function in BOUNDED]
+    return [m.name for m in step.measures if m.function in RELATIVE]
+
+
+def error_of(measure: str) -> str:
+    """SQL for a timely answer's error, over what ``beside`` joins."""
+    return relative_error(f't."{measure}"', f'n."{measure}"')
 
 
 @contextmanager
@@ -114,26 +120,30 @@ def beside(rows: pa.Table, step: StepSpec) -> Iterator[tuple[duckdb.DuckDBPyConn
         yield connection, f"now n LEFT JOIN timely t ON {on}"
 
 
-def newest_errors(tables: Tables, step: StepSpec, records: int, most: int = NEWEST) -> list[float]:
+def newest_errors(
+    tables: Tables, step: StepSpec, names: Collection[str], records: int, most: int = NEWEST
+) -> list[float]:
     """Relative errors of the newest timely answers against those in force.
 
     Args:
         tables: of the pipeline.
         step: the step.
+        names: of some measures.
         records: answers of fewer records do not count.
         most: so many answers.
 
     Returns:
         One number an answer, of the measure that is furthest off; 1 where none was in time.
     """
-    names, at = bounded(step), position(tables, step)
+    at = position(tables, step)
     if not names or at is None:
         return []
-    each = ", ".join(relative_error(f't."{m}"', f'n."{m}"') for m in names)
+    each = ", ".join(map(error_of, names))
+    order = ", ".join(f'n."{key}" DESC' for key in ("window_start", *step.key_names))
     with beside(answers_at(tables, step, at), step) as (connection, joined):
         found = connection.execute(
             f"SELECT greatest({each}) FROM {joined}"  # noqa: S608
-            " WHERE n.n_records >= ? ORDER BY n.window_start DESC LIMIT ?",
+            f" WHERE n.n_records >= ? ORDER BY {order} LIMIT ?",
             [records, most],
         ).fetchall()
     return [float(row[0]) for row in found]

@@ -5,11 +5,13 @@ Layout below the site, what the web mount serves:
     index.html                          all kept audits, the newest first
     latest.json, audits.json            the newest audit; all kept ones, the newest first
     expectations/<pipeline>.html        what every audit checks
+    timely-<step>.svg                   how good a step's timely answers were
     validations/<pipeline>/<run>/<instant>/<batch>.html    one audit
 """
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path, PurePosixPath
@@ -93,6 +95,11 @@ class Reports:
         _replace(self.site / "audits.json", json.dumps(audits, indent=1))
         _replace(self.site / "latest.json", json.dumps(audits[0], indent=1))
         return str(entry["report"])
+
+    def illustrate(self, pictures: Mapping[str, str]) -> None:
+        """Write pictures anew: SVG by file name."""
+        for name, picture in pictures.items():
+            _replace(self.site / name, picture)
 
     def _audits(self) -> list[dict[str, Any]]:
         try:

@@ -70,7 +70,7 @@ def run_suite(
     site: Path,
     at: datetime,
     errors: Mapping[str, Errors] | None = None,
-    kept: int = KEPT_REPORTS,
+    pictures: Mapping[str, str] | None = None,
 ) -> SuiteResult:
     """Validate the comparisons, write this run's report and the site's index.
 
@@ -85,7 +85,7 @@ def run_suite(
         site: folder of the pipeline's Data Docs.
         at: instant of the audit, aware.
         errors: of timely answers, for each step with a quality target; too few say nothing.
-        kept: how many reports stay, this one included.
+        pictures: for the site, SVG by file name.
 
     Raises:
         ComparisonsError: the table has not the agreed shape.
@@ -100,7 +100,9 @@ def run_suite(
         "at": at.isoformat(),
         "comparisons": json.loads(frame.to_json(orient="records")),
     }
-    reports = Reports(site=site, store=root / "gx" / "uncommitted" / "validations", kept=kept)
+    reports = Reports(
+        site=site, store=root / "gx" / "uncommitted" / "validations", kept=KEPT_REPORTS
+    )
     with locked(root / "lock", patience_seconds=PATIENCE_SECONDS), _quiet():
         import great_expectations as gx
 
@@ -123,6 +125,7 @@ def run_suite(
         context.build_data_docs(site_names=[SITE], resource_identifiers=[key, _key_of(suite)])
         page = PurePosixPath("validations", *key.to_tuple()).with_suffix(".html")
         report = reports.record(outcome, page)
+        reports.illustrate(pictures or {})
     log.info("audited pipeline=%s status=%s report=%s", pipeline, outcome.status, report)
     return SuiteResult(
         success=not outcome.critical,

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.config.slack import Quality
 from penstock.control.explain import Explanation, PlacePlan, StepPlan, WindowPlan, explain, spoken
 from penstock.core.errors import ConfigError
 from penstock.core.slack import SlackPolicy
@@ -20,7 +21,7 @@ from penstock.runtime.terminal_words import at, count, head, interval, pairs, pu
 
 ASSUMPTIONS = (
     "a record's value says nothing of its lateness; records are late independently of each other,"
-    " and a window holds as many as quality says, or more. The bound is on the window's total"
+    " and a window holds as many as quality says, or more. Coverage is that of the whole window"
 )
 
 
@@ -187,8 +188,8 @@ def _show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
             f" so far; a lateness above {span} does not count"
         )
     rows: list[tuple[str, str | Text]] = [("slack", slack)]
-    if tuning is not None:
-        rows.append(("assumes", ASSUMPTIONS))
+    if step.quality is not None:
+        rows += [("quality", _promise(step.quality)), ("assumes", ASSUMPTIONS)]
     if step.window.windows and step.slack.policy is SlackPolicy.FIXED:
         start, end = step.window.windows[0]
         due = at(end + timedelta(microseconds=step.slack.span))
@@ -199,6 +200,19 @@ def _show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
         ("late", f"what comes after the answer is repaired by correction, {plan.correction}")
     )
     out.print(pairs(*rows))
+
+
+def _promise(quality: Quality) -> str:
+    """What a target means, with those of single measures."""
+    subject = "answers" if quality.of == "answer" else "windows' totals"
+    least = f" of {quality.least} records or more" if quality.least > 1 else ""
+    said = [
+        f"at most {quality.delta:.3g} of the {subject}{least} may be off by {quality.epsilon:.3g}"
+    ]
+    for name in quality.measures:
+        own = quality.target(name)
+        said.append(f"{name}: at most {own.delta:.3g} may be off by {own.epsilon:.3g}")
+    return "; ".join([*said, "or more, relative, before they are corrected"])
 
 
 def _show_effect(step: StepPlan, plan: Explanation, effect: SlackEffect, out: Console) -> None:

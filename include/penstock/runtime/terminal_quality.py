@@ -8,6 +8,7 @@ from rich.text import Text
 
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.config.slack import USUAL
 from penstock.control.explain import spoken
 from penstock.core.controller import Measured
 from penstock.core.step import StepSpec
@@ -19,8 +20,6 @@ from penstock.runtime.terminal_words import at, head, put, share, table
 
 LINES = 12
 HOUR = 3_600_000_000
-EPSILON = 0.05
-"""Where the file names no target."""
 
 
 def show_quality(
@@ -30,8 +29,7 @@ def show_quality(
     tables = Tables(settings.lake_uri, pipeline.name)
     for step in steps:
         head(f"Step {step.name}", out)
-        target = pipeline.steps[step.name].quality
-        epsilon, least = (target.epsilon, target.least) if target else (EPSILON, 1)
+        quality = pipeline.steps[step.name].quality or USUAL
         sealed = position(tables, step)
         told = [] if sealed is None else waited(tables, step, sealed)
         if sealed is None or not told:
@@ -39,7 +37,7 @@ def show_quality(
             continue
         _show_steering(step, told, out)
         _show_classes(classes(tables, step, sealed), out)
-        _show_errors(observed(tables, step, sealed, epsilon, least), epsilon, least, out)
+        _show_errors(observed(tables, step, sealed, quality), quality.least, out)
         path = settings.docs / pipeline.name / f"quality-{step.name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
         windows = measured(tables, step, sealed, tables.events(pipeline.types))
@@ -83,14 +81,14 @@ def _show_classes(found: dict[str, int], out: Console) -> None:
         out.print(Text("  Records: " + ", ".join(parts) + "."))
 
 
-def _show_errors(found: Sequence[Observed], epsilon: float, least: int, out: Console) -> None:
-    columns = ("measure", "answers", "off by epsilon", "share", "mean error", "greatest")
+def _show_errors(found: Sequence[Observed], least: int, out: Console) -> None:
+    columns = ("measure", "epsilon", "answers", "off by it", "share", "mean error", "greatest")
     of = "" if least <= 1 else f", answers of {least} records or more"
-    title = f"Timely answers against those in force, epsilon {epsilon:g}{of}"
+    title = f"Timely answers against those in force{of}"
     shown = table(*columns, right=columns[1:], title=title)
     for one in found:
         part = share(one.beyond, one.answers) if one.answers else "-"
-        shown.add_row(one.measure, f"{one.answers:,}", f"{one.beyond:,}", part,
+        shown.add_row(one.measure, f"{one.epsilon:g}", f"{one.answers:,}", f"{one.beyond:,}", part,
                       f"{one.mean:.3%}", f"{one.greatest:.2%}")  # fmt: skip
     put(shown, out)
 

@@ -64,9 +64,10 @@ class Figures:
         Up to half of the room above the formula's threshold is used up as the rate of violations
         goes from half of delta to one and a half.
         """
-        target = quality.target().for_values(self.rho)
-        needed = coverage_threshold(target, step.measures, self.records, self.cv2)
-        often = min(max(self.violations / quality.delta - HALF, 0.0), 1.0)
+        targets = [(m, t.for_values(self.rho)) for m, t in quality.targets(step.measures)]
+        needed = coverage_threshold(targets, self.records, self.cv2)
+        share = quality.share(step.measures)
+        often = min(max(self.violations / share - HALF, 0.0), 1.0)
         return min(needed + HALF * often * (1 - needed), 1.0)
 
     def __str__(self) -> str:

@@ -19,11 +19,13 @@ class Site:
         pipeline: its name, which is its folder's.
         latest: the newest audit, as the quality suite wrote it.
         audits: the newest ones, the oldest first.
+        pictures: how good the timely answers of its steps were, file names by step.
     """
 
     pipeline: str
     latest: dict[str, Any]
     audits: list[dict[str, Any]]
+    pictures: dict[str, str]
 
 
 def sites(docs: Path) -> list[Site]:
@@ -43,4 +45,5 @@ def _site(folder: Path) -> Site | None:
     except (OSError, ValueError) as error:
         log.warning("audits cannot be read folder=%s error=%s", folder, error)
         return None
-    return Site(folder.name, latest, audits[:SHOWN_AUDITS][::-1])
+    drawn = {file.stem.removeprefix("timely-"): file.name for file in folder.glob("timely-*.svg")}
+    return Site(folder.name, latest, audits[:SHOWN_AUDITS][::-1], dict(sorted(drawn.items())))

@@ -114,6 +114,22 @@ PROBLEMS = {
         "bad.yaml:14  steps.per_site.quality  delta 0 is no share of answers that may be further"
         " off: choose one between 0 and 1, as in 0.05. No buffer can promise 0; the correction"
         " makes every answer exact."]),
+    "targets of measures that have none": (GOOD.replace("{fixed: PT5M}", "{pd: {}}").replace(
+        "mean: avg(delay)", "mean: avg(delay)\n      worst: max(delay)") +
+        "    quality:\n      epsilon: 0.05\n      delta: 0.05\n      measures:\n"
+        "        worst: {epsilon: 0.1}\n        total: {delta: 0.1}\n        n: {delta: 0.1}\n", [
+        "bad.yaml:19  steps.per_site.quality.measures.worst  max has no bound: one late record may"
+        " be it. Delete this target, or name a quantile",
+        "bad.yaml:20  steps.per_site.quality.measures.total  no measure has this name (measures:"
+        " n, mean, worst)"]),
+    "a measure's epsilon of all": (GOOD.replace("{fixed: PT5M}", "{pd: {}}") +
+        "    quality: {epsilon: 0.05, delta: 0.05, measures: {mean: {epsilon: 2}}}\n", [
+        "bad.yaml:14  steps.per_site.quality  epsilon 2 is no relative error to stay below: choose"
+        " one between 0 and 1, as in 0.05. For answers without any error use slack: max_delay."]),
+    "a measure's target for totals": (GOOD.replace("{fixed: PT5M}", "{pd: {}}") +
+        "    quality: {epsilon: 0.05, delta: 0.05, of: total, measures: {n: {epsilon: 0.1}}}\n", [
+        "bad.yaml:14  steps.per_site.quality  a target of its own is held against a measure's"
+        " answers, but of: total binds a window's total. Delete measures or of"]),
     "a source in two places": (GOOD.replace("files: in", "files: in, delta: x"), [
         "bad.yaml:1  source  name one place: files (a folder) or delta (a table)"]),
     "a wrong cron": (GOOD + "audit: {cron: hourly}\n", [

@@ -6,6 +6,9 @@ import pytest
 from rich.console import Console
 
 from penstock.config.settings import Settings
+from penstock.config.slack import Quality
+from penstock.core.coverage import QualityTarget
+from penstock.lake.covered import errors_of
 from penstock.lake.ingest import door
 from penstock.lake.observed import measured, newest_errors, observed, waited
 from penstock.lake.view import Position, position
@@ -15,7 +18,7 @@ from tests.doubles import blocks_of
 from tests.lakes import Lake
 from tests.laws.test_steered_slack import filled
 
-EPSILON = 0.1
+EPSILON = dict.fromkeys(("n", "total", "mean", "bags_sum", "known"), 0.1) | {"mean": 0.3}
 
 
 @pytest.fixture
@@ -33,13 +36,18 @@ def at_of(lake: Lake) -> Position:
     return at
 
 
+def quality_of(lake: Lake) -> Quality:
+    quality = lake.pipeline.steps["s"].quality
+    assert quality is not None
+    return quality
+
+
 @pytest.mark.parametrize("least", [1, 6])
 def test_the_errors_are_the_oracle_s(lake: Lake, least: int) -> None:
     truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
-    found = {
-        one.measure: one for one in observed(lake.tables, lake.step, at_of(lake), EPSILON, least)
-    }
-    assert set(found) == {"n", "total", "mean", "bags_sum", "known"}
+    quality = quality_of(lake).model_copy(update={"least": least})
+    found = {one.measure: one for one in observed(lake.tables, lake.step, at_of(lake), quality)}
+    assert {name: one.epsilon for name, one in found.items()} == EPSILON
     for name, one in found.items():
         errors = []
         for pair, now in truth.corrected.items():
@@ -54,7 +62,7 @@ def test_the_errors_are_the_oracle_s(lake: Lake, least: int) -> None:
             else:
                 errors.append(abs(old - new) / abs(new))
         assert one.answers == len(errors) > 100
-        assert one.beyond == sum(e >= EPSILON for e in errors) > 0
+        assert one.beyond == sum(e >= EPSILON[name] for e in errors) > 0
         assert one.mean == pytest.approx(sum(errors) / len(errors))
         assert one.greatest == pytest.approx(max(errors))
 
@@ -66,7 +74,10 @@ def test_what_is_shown_names_k_coverage_and_errors(lake: Lake, tmp_path: Path) -
     text = out.export_text()
     assert "Slack quantile" in text
     assert "windows measured" in text
-    assert "epsilon 0.1" in text
+    assert [line.split()[:2] for line in text.splitlines() if "mean " in line][-1] == [
+        "mean",
+        "0.3",
+    ]
     steered = [w for w in waited(lake.tables, lake.step, at_of(lake)) if w.steering is not None]
     assert steered
     assert f"{steered[-1].steering['coverage']:.2%}" in text
@@ -84,12 +95,36 @@ def test_the_newest_errors_are_of_the_measure_furthest_off(lake: Lake) -> None:
     for pair, now in sorted(truth.corrected.items(), key=lambda each: each[0][0], reverse=True):
         was = truth.timely.get(pair)
         if now.n_records >= 3:
-            names = ("n", "total", "mean", "bags_sum", "known")
-            wanted.append(max(error_of(was, now, name) for name in names))
-    found = newest_errors(lake.tables, lake.step, 3)
+            wanted.append(max(error_of(was, now, name) for name in EPSILON))
+    found = newest_errors(lake.tables, lake.step, [*EPSILON], 3)
     assert sorted(found) == pytest.approx(sorted(wanted))
-    some = newest_errors(lake.tables, lake.step, 3, most=50)
+    some = newest_errors(lake.tables, lake.step, [*EPSILON], 3, most=50)
+    assert some == found[:50]
     assert len(some) == 50 < len(found)
+    newest = max(start for start, _ in truth.corrected)
+    least = [p for p, a in truth.corrected.items() if p[0] == newest and a.n_records >= 3]
+    errors = [
+        max(error_of(truth.timely.get(p), truth.corrected[p], m) for m in EPSILON) for p in least
+    ]
+    assert sorted(found[: len(least)]) == pytest.approx(sorted(errors))
+
+
+def test_measures_with_one_target_are_judged_together(lake: Lake) -> None:
+    found = {
+        name: (target, e) for name, target, e in errors_of(lake.tables, lake.step, quality_of(lake))
+    }
+    targets = {
+        "s: n": QualityTarget(0.1, 0.2),
+        "s: total, bags_sum, known": QualityTarget(0.1, 0.1),
+        "s: mean": QualityTarget(0.3, 0.1),
+    }
+    assert {name: target for name, (target, _) in found.items()} == targets
+    for name, (_, errors) in found.items():
+        names = name.removeprefix("s: ").split(", ")
+        assert errors == newest_errors(lake.tables, lake.step, names, 1)
+        assert len(errors) > 100
+    alone = quality_of(lake).model_copy(update={"measures": {}})
+    assert [name for name, *_ in errors_of(lake.tables, lake.step, alone)] == ["s"]
 
 
 def error_of(was: ref.Answer | None, now: ref.Answer, name: str) -> float:

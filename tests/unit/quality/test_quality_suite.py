@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pandas as pd
 import pytest
 
+from penstock.quality import suite
 from penstock.quality.checks import CHECKS, Severity
 from penstock.quality.lock import ReportsBusyError, locked
 from penstock.quality.reports import safe_name
@@ -187,8 +188,11 @@ def test_what_a_killed_run_left_half_written_does_no_harm(
     assert page_of(tmp_path, first)
 
 
-def test_only_the_newest_reports_stay(audit: Audit, comparisons: Make, tmp_path: Path) -> None:
-    results = [audit(comparisons(), run_name=f"run{n}", kept=2) for n in range(4)]
+def test_only_the_newest_reports_stay(
+    audit: Audit, comparisons: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "KEPT_REPORTS", 2)
+    results = [audit(comparisons(), run_name=f"run{n}") for n in range(4)]
     site, store = tmp_path / "flights", tmp_path / ".gx" / "flights" / "gx" / "uncommitted"
     kept = [unquote(result.report) for result in results[-2:]]
     assert {str(p.relative_to(site)) for p in (site / "validations").rglob("*.html")} == {*kept}

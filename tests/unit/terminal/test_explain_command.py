@@ -150,6 +150,32 @@ def test_explain_needs_no_manual(disordered: World, run: Run) -> None:
         assert phrase in said, phrase
 
 
+def test_explain_says_what_a_quality_target_promises(disordered: World, run: Run) -> None:
+    path = disordered.settings.pipelines / "doors.yaml"
+    quality = """slack: {quantile: {}}
+    quality: {epsilon: 0.05, delta: 0.1, least: 5, measures: {people: {epsilon: 0.2}}}"""
+    path.write_text(path.read_text().replace("slack: {fixed: PT10S}", quality))
+
+    status, said, _ = run("explain", "doors")
+
+    assert status == 0
+    text = " ".join(said.split())
+    assert "at most 0.1 of the answers of 5 records or more may be off by 0.05" in text
+    assert "people: at most 0.1 may be off by 0.2" in text
+    assert "lateness" in text
+
+
+def test_explain_a_landmark_s_average(disordered: World, run: Run) -> None:
+    path = disordered.settings.pipelines / "doors.yaml"
+    landmark = "window: {since: 2024-05-01T09:00:00Z, period: PT1M}"
+    path.write_text(path.read_text().replace("window: {size: PT1M}", landmark))
+
+    status, said, _ = run("explain", "doors")
+
+    assert status == 0
+    assert "count of what is averaged" in said
+
+
 def test_explain_a_source_that_is_not_there_yet(world: World, run: Run) -> None:
     status, said, _ = run("explain", "doors")
 

@@ -1,0 +1,105 @@
+"""Pictures of how good timely answers were: K, coverage and errors over event time.
+
+Drawn from ``coverage``, the newest row of each window; many windows are averaged into one point.
+"""
+
+from collections.abc import Callable
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.config.pipeline import Pipeline
+from penstock.config.slack import USUAL, Quality
+from penstock.core.step import StepSpec
+from penstock.core.window import instant
+from penstock.lake.commit import Table
+from penstock.lake.covered import newest_rows
+from penstock.lake.tables import Tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POINTS = 200
+HOUR, SECOND = 3_600_000_000, 1_000_000
+LEAST, MEAN, WANTED, BEYOND = "#adb5bd", "#0b7285", "#e8590c", "#5f3dc4"
+
+
+def pictures(tables: Tables, pipeline: Pipeline) -> dict[str, str]:
+    """SVG by file name, one a step of which some window is recorded."""
+    found = {}
+    for step in pipeline.specs:
+        rows = newest_rows(Table(tables.coverage(step)))
+        if rows.num_rows:
+            quality = pipeline.steps[step.name].quality
+            found[f"timely-{step.name}.svg"] = draw(step, rows, quality)
+    return found
+
+
+def draw(step: StepSpec, rows: pa.Table, quality: Quality | None) -> str:
+    """One step.
+
+    Args:
+        step: the step.
+        rows: of ``coverage``, in the order of window starts; at least one.
+        quality: its target, if it has one.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "penstock", "svg.fonttype": "none"}):
+        out = StringIO()
+        _figure(step, rows, quality).savefig(out, metadata={"Date": None}, format="svg")
+    return out.getvalue()
+
+
+def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure":
+    from matplotlib.figure import Figure
+
+    target = quality or USUAL
+    parts = np.array_split(np.arange(rows.num_rows), min(POINTS, rows.num_rows))
+    steered = rows["slack_us"].null_count < rows.num_rows
+    figure = Figure(figsize=(9, 5.4 if steered else 3.8), layout="constrained")
+    panels = list(figure.subplots(3 if steered else 2, 1, sharex=True))
+    starts = np.asarray(pc.cast(rows["window_start"], pa.int64()))
+    when = [instant(int(starts[part[0]])) for part in parts]
+
+    def each(name: str, over: Callable[[np.ndarray], float]) -> list[float]:
+        values = np.asarray(pc.cast(rows[name], pa.float64()), float)
+        return [over(values[part]) for part in parts]
+
+    if steered:
+        slack = each("slack_us", _mean)
+        unit, name = (HOUR, "hours") if np.nanmax(slack) > HOUR else (SECOND, "s")
+        axes = panels.pop(0)
+        axes.step(when, [k / unit for k in slack], where="post", color=MEAN)
+        axes.set_ylabel(f"slack K, {name}")
+    covered, beyond = panels
+    covered.plot(when, each("coverage", np.min), ".", markersize=3, color=LEAST, label="least")
+    covered.plot(when, each("coverage", _mean), color=MEAN, label="mean")
+    if steered:
+        covered.plot(when, each("threshold", _mean), "--", color=WANTED, label="needed")
+    covered.set_ylabel("share of records\nin time")
+    covered.legend(frameon=False, fontsize=8, loc="lower right")
+    answers, off = each("answers", np.sum), each("answers_beyond", np.sum)
+    share = [100 * b / a if a else np.nan for a, b in zip(answers, off, strict=True)]
+    beyond.plot(when, share, color=BEYOND)
+    beyond.set_ylabel("timely answers\noff, %")
+    if quality is not None:
+        beyond.axhline(100 * target.delta, linestyle="--", color=WANTED, label="at most wanted")
+        beyond.legend(frameon=False, fontsize=8, loc="upper right")
+    epsilon = "epsilon" if target.measures else f"{target.epsilon:.3g}"
+    total = f"{sum(off):,.0f} of {sum(answers):,.0f} timely answers were off by {epsilon} or more"
+    figure.suptitle(
+        f"{step.name}: slack {step.slack.policy}; {total}", fontsize=10, x=0.01, ha="left"
+    )
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _mean(values: np.ndarray) -> float:
+    """Of those that are known; none is: not a number."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -1,0 +1,53 @@
+"""Pictures of timely answers: what they say is what the table holds."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from penstock.lake.covered import Recorder, newest_rows
+from penstock.lake.ingest import door
+from penstock.quality.pictures import POINTS, pictures
+from tests.lakes import Lake
+from tests.laws.test_steered_slack import filled
+
+
+def words(picture: str) -> list[str]:
+    root = ElementTree.fromstring(picture)  # noqa: S314  drawn here
+    return [text.strip() for text in root.itertext() if text.strip()]
+
+
+def recorded(home: Path, slack: str) -> Lake:
+    lake = filled(home, slack)
+    lake.query(blocks=6).run()
+    lake.correct()
+    Recorder(lake.tables, lake.pipeline, lake.step, lake.clock).record()
+    return lake
+
+
+@pytest.mark.parametrize("slack", ["quantile", "max_delay"])
+def test_a_picture_says_what_came_of_a_step_s_slack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slack: str
+) -> None:
+    monkeypatch.setattr(door, "BLOCK", 16)
+    lake = recorded(tmp_path, slack)
+    found = pictures(lake.tables, lake.pipeline)
+    assert [*found] == ["timely-s.svg"]
+    said = words(found["timely-s.svg"])
+    rows = newest_rows(Recorder(lake.tables, lake.pipeline, lake.step, lake.clock).table)
+    off, answers = (sum(rows[name].to_pylist()) for name in ("answers_beyond", "answers"))
+    epsilon = "epsilon" if slack == "quantile" else "0.05"
+    counted = f"{off:,} of {answers:,} timely answers were off by {epsilon} or more"
+    title = f"s: slack {slack}; {counted}"
+    assert title in said
+    steered = {"slack K, s", "needed", "at most wanted"}
+    assert steered & {*said} == (steered if slack == "quantile" else set())
+    assert found == pictures(lake.tables, lake.pipeline), "the same table gives the same picture"
+    points = re.findall(r"<use ", found["timely-s.svg"])
+    assert min(rows.num_rows, POINTS) < len(points) < 2 * POINTS
+
+
+def test_nothing_recorded_is_no_picture(tmp_path: Path) -> None:
+    lake = filled(tmp_path, "max_delay")
+    assert pictures(lake.tables, lake.pipeline) == {}
