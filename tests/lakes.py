@@ -174,11 +174,15 @@ def steered_slack(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]
             state = epoch.state
             known = known or Controller(window, spec, t_max=state.t_max, watermark=state.watermark)
             known.spec = spec
-            yield ref.Slack("fixed", known.slack, number)
+            held, first = known.slack, known.error is None
             if block.kind == ref.IDLE:
                 known.close(max(known.watermark, known.t_max))
+                known.settle()
             elif block.kind == ref.DATA and block.live and times:
                 known.after(arrivals(times, newest, window))
+                if first:  # as max_delay: the block's own lateness counts
+                    held = max(known.former, known.lateness.greatest)
+            yield ref.Slack("fixed", held, number)
         if block.live:
             newest = max(newest, *times, newest)
 

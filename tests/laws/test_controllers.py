@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.core.controller import MARGIN_STEP, Arrivals, Controller, Measured
 from penstock.core.lateness import Lateness, bin_of, edge_of
 from penstock.core.slack import SlackPolicy, SlackSpec, Tuning, WatermarkState
-from penstock.core.window import WindowSpec
+from penstock.core.window import FOREVER, WindowSpec
 from penstock.lake import digest as digest_module
 from penstock.lake.digest import bins_of, digests
 from tests.lakes import arrivals as digest
@@ -143,6 +143,7 @@ def test_the_window_is_measured_against_all_that_came_within_the_horizon() -> No
             if start + SECOND <= controller.watermark and start not in closed:
                 closed[start] = number
     assert len(measured) > 100
+    assert {m.window_start for _, m in measured} == expected_windows(came, closed)
     assert [m.window_start for _, m in measured] == sorted(m.window_start for _, m in measured)
     for at, m in measured:
         low, high = m.window_start, m.window_start + SECOND
@@ -158,6 +159,107 @@ def test_a_bin_is_narrow_and_bins_keep_the_order(values: list[int]) -> None:
         assert value <= edge <= value + max(0, value // 32)
     ordered = sorted(values)
     assert all(bin_of(a) <= bin_of(b) for a, b in pairwise(ordered))
+
+
+def expected_windows(came: list[tuple[int, int]], closed: dict[int, int]) -> set[int]:
+    """Closed ones with a record up to the block at which they are due, 2 s after their end."""
+    newest, due = -(10**18), {}
+    for number, time in came:
+        newest = max(newest, time)
+        for start in closed:
+            if start + 3 * SECOND <= newest:
+                due.setdefault(start, number)
+    begin = SLIDING.first_window(min(SLIDING.pane_of(t) for number, t in came if not number))
+    return {
+        start
+        for start, at in due.items()
+        if start >= begin
+        and any(start <= time < start + SECOND for number, time in came if number <= at)
+    }
+
+
+def test_a_window_that_held_nothing_in_time_is_measured() -> None:
+    """Of a device that is offline every other second: its windows have coverage 0."""
+    controller = steered(PD, 3 * SECOND, kp=0.0, kd=0.0)
+    controller.alpha = controller.error = 0.0  # it never waits
+    newest, measured = 0, []
+    for second in range(1, 60, 2):
+        uploaded = [(second - 3) * SECOND + i for i in range(10)]
+        block = arrivals([*(second * SECOND + i for i in range(10)), *uploaded], newest)
+        newest = block.newest
+        measured += controller.after(block)
+    starts = [m.window_start for m in measured]
+    empty = {
+        start: m for start, m in zip(starts, measured, strict=True) if start % (2 * SECOND) == 0
+    }
+    del empty[-2 * SECOND]  # its upload came with the first block
+    assert [*empty] == [*range(0, max(empty) + 1, 2 * SECOND)]
+    assert len(empty) > 20
+    assert all(m.received == 0 and m.records == 10 for m in empty.values())
+    assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize("policy", [PD, QUANTILE])
+def test_another_policy_starts_afresh_also_after_a_crash(policy: SlackPolicy) -> None:
+    draw = random.Random(4)  # noqa: S311
+    other = QUANTILE if policy is PD else PD
+    known = steered(policy, 2 * SECOND)
+    newest, state = 0, WatermarkState()
+    for number in range(120):
+        spec = steered(other if number >= 60 else policy, 2 * SECOND).spec
+        again = Controller.from_text(WINDOW, spec, known.to_text())
+        assert (again is None) == (number == 60)
+        again = Controller.under(again, WINDOW, spec, state)
+        known = Controller.under(known, WINDOW, spec, state)
+        if number == 60:
+            assert known.slack == state.slack > 0, "it goes on from the K in force"
+        times = [newest + draw.randint(-5 * SECOND, SECOND // 2) for _ in range(10)]
+        block = arrivals(times, newest)
+        newest = max(newest, block.newest)
+        found = again.fold(state, "data", block)
+        assert known.fold(state, "data", block) == found
+        state = found[0]
+
+
+@pytest.mark.parametrize("policy", [PD, QUANTILE])
+def test_until_a_window_is_measured_k_is_the_greatest_lateness_or_the_former_k(
+    policy: SlackPolicy,
+) -> None:
+    controller = steered(policy, SECOND)
+    controller.after(arrivals([100 * SECOND, 20 * SECOND], 0))
+    assert controller.watermark == 20 * SECOND
+    state = WatermarkState(50 * SECOND, 100 * SECOND, 0, 50 * SECOND)
+    after = Controller.under(None, WINDOW, controller.spec, state)
+    state, _ = after.fold(state, "data", arrivals([101 * SECOND], 100 * SECOND))
+    assert (state.watermark, state.slack) == (51 * SECOND, 50 * SECOND)
+
+
+@pytest.mark.parametrize("policy", [PD, QUANTILE])
+def test_the_end_stays_the_end(policy: SlackPolicy) -> None:
+    """More files after a bounded source's end: all of them are late."""
+    controller, newest, state = steered(policy, SECOND), 0, WatermarkState()
+    for number in range(40):
+        kind = "end" if number == 20 else "data"
+        block = None
+        if kind == "data":
+            block = arrivals([newest + SECOND // 3, newest - SECOND], newest)
+            newest = max(newest, block.newest)
+        state, _ = controller.fold(state, kind, block)
+        assert (state.watermark == FOREVER) == (number >= 20)
+        controller = Controller.from_text(WINDOW, controller.spec, controller.to_text())
+
+
+def test_k_falls_when_the_lateness_behind_it_is_forgotten() -> None:
+    controller = steered(QUANTILE, SECOND, recent=80 * SECOND)
+    controller.after(arrivals([10**15, 10**15 - 10**14], 0))
+    assert controller.slack == 10**14
+    newest = 10**15
+    for _ in range(600):
+        block = arrivals([newest + SECOND // 3], newest)
+        newest = block.newest
+        controller.after(block)
+    assert controller.slack < SECOND
+    assert controller.watermark > newest - SECOND
 
 
 @given(st.lists(st.integers(0, 62), max_size=20), st.integers(0, 2**62))

@@ -121,7 +121,7 @@ def test_the_threshold_is_the_formula_s_with_more_room_where_answers_were_off(
     quality = Quality(epsilon=0.05, delta=0.05)
     step = make_lake(tmp_path, (STEP | {"quality": QUALITY}, ORACLE)).step
     plain = Figures(500, 1.0, 1.0, 0.0)
-    needed = c.of_sum(quality.target(), 500, 0.0)
+    needed = c.of_sum(quality.target(), 500, 500 / 499 - 1)
     assert plain.threshold(quality, step) == needed == pytest.approx(0.9659, abs=1e-4)
     assert replace(plain, violations=0.025).threshold(quality, step) == needed
     more = replace(plain, violations=0.05).threshold(quality, step)
@@ -129,4 +129,4 @@ def test_the_threshold_is_the_formula_s_with_more_room_where_answers_were_off(
     most = replace(plain, violations=0.5).threshold(quality, step)
     assert most == pytest.approx(needed + 0.5 * (1 - needed))
     late = replace(plain, rho=2.0).threshold(quality, step)
-    assert late == c.of_sum(c.QualityTarget(0.025, 0.05), 500, 0.0)
+    assert late == c.of_sum(c.QualityTarget(0.025, 0.05), 500, 500 / 499 - 1)

@@ -248,6 +248,53 @@ def test_a_proposal_is_adopted_once_whenever_the_door_dies(tmp_path: Path, momen
     lake.check()
 
 
+@pytest.mark.parametrize("moment", range(1, 7))
+@pytest.mark.usefixtures("small_blocks")
+def test_what_the_file_says_outlives_a_plan_that_was_not_finished(
+    tmp_path: Path, moment: int
+) -> None:
+    lake = filled(tmp_path, "quantile", mode="live")
+    lake.query(blocks=2).run()
+    proposed(lake, 0.7)
+    write_jsonl(tmp_path / "live" / "more.jsonl", disordered(200, seed=9, apart=2.0))
+    with deadly_commits(dies_at(moment)), suppress(Killed):
+        lake.ingest(LIVE)
+    lake.edit(slack={"fixed": "PT30S"}, quality=None)
+    lake.query(blocks=4)
+    lake.ingest(LIVE)
+    lake.query(blocks=4).run()
+    assert slack_changes(lake.tables, lake.step.name)[-1].spec == lake.step.slack
+
+
+@pytest.mark.parametrize("policies", [("pd", "quantile"), ("quantile", "pd")])
+@pytest.mark.usefixtures("small_blocks")
+def test_another_steered_policy_starts_afresh(tmp_path: Path, policies: tuple[str, str]) -> None:
+    lake = filled(tmp_path, policies[0], mode="live")
+    lake.query(blocks=4).run()
+    lake.edit(slack=SLACKS[policies[1]])
+    query = lake.query(blocks=4)
+    more = disordered(
+        400,
+        seed=5,
+        apart=2.0,
+        late_share=0.2,
+        late_by=300.0,
+        begin=BEGIN + timedelta(seconds=3_000),
+    )
+    write_jsonl(tmp_path / "live" / "more.jsonl", more)
+    lake.ingest(LIVE)
+    query.run()
+    tables, step = lake.tables, lake.step
+    at = position(tables, step)
+    assert at is not None
+    log = recount(tables, tables.events(lake.pipeline.types), at.sealed.seq, at.sealed.block,
+                  asked_by(tables, [step]))  # fmt: skip
+    again = retrace(tables, step, log.blocks, at, generations(tables, step),
+                    Plans(read_plans(tables, step)))  # fmt: skip
+    assert (again.batches, again.generations, again.plans) == ([], [], [])
+    assert again.watermark == at.sealed.state.watermark
+
+
 @pytest.mark.usefixtures("small_blocks")
 def test_a_changed_file_replaces_what_was_measured(tmp_path: Path) -> None:
     lake = fed_with_proposals(tmp_path, "quantile", 4, at_once=True)

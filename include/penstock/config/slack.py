@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from penstock.config.model import ColumnName, Model
-from penstock.core.coverage import BOUNDED, QualityTarget, coverage_threshold
+from penstock.core.coverage import BOUNDED, TOTALS, QualityTarget, coverage_threshold
 from penstock.core.errors import ConfigError
 from penstock.core.expression import MeasureSpec
 from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
@@ -43,7 +43,10 @@ class Quality(Model):
         default=1, ge=1, description="Answers of fewer records do not count as violations."
     )
     cv: float = Field(
-        default=1.0, ge=0, description="Expected standard deviation of the values, of their mean."
+        default=1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Expected standard deviation of the values, of their mean.",
     )
 
     of: Literal["answer", "total"] = Field(
@@ -57,10 +60,10 @@ class Quality(Model):
                 self.target(name)
         except ConfigError as wrong:
             raise ValueError(str(wrong)) from wrong
-        if self.measures and self.of == "total":
+        if self.of == "total" and (self.measures or self.least > 1):
             raise ValueError(
-                "a target of its own is held against a measure's answers, but of: total binds a"
-                " window's total. Delete measures or of"
+                "measures and least are about answers, but of: total binds a window's total. Delete"
+                " them or of"
             )
         return self
 
@@ -73,8 +76,9 @@ class Quality(Model):
         )
 
     def targets(self, measures: Iterable[MeasureSpec]) -> list[tuple[MeasureSpec, QualityTarget]]:
-        """Of each measure."""
-        return [(measure, self.target(measure.name)) for measure in measures]
+        """Of each measure; of those that have totals, if these are bound."""
+        bound = [m for m in measures if self.of == "answer" or m.function in TOTALS]
+        return [(measure, self.target(measure.name)) for measure in bound]
 
     def threshold(self, measures: Collection[MeasureSpec]) -> float:
         """Coverage that is enough for all of these measures."""
@@ -99,7 +103,10 @@ class Steered(Model):
         description="How long after its end a window is measured, event time; none: 5 sizes.",
     )
     recent: timedelta | None = Field(
-        default=None, gt=timedelta(0), description="Event time for which lateness is remembered."
+        default=None,
+        gt=timedelta(0),
+        description="Event time for which lateness is remembered; none: 20 sizes for quantile, all"
+        " for pd, which one ancient record then holds back for good.",
     )
 
     def tuning(self, quality: Quality, measures: Collection[MeasureSpec], size: int) -> Tuning:

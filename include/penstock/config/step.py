@@ -14,7 +14,7 @@ from penstock.core.coverage import BOUNDED
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
-from penstock.core.step import StepSpec, count_name
+from penstock.core.step import StepSpec, count_name, judged
 from penstock.core.window import WindowSpec, micros
 
 ANSWER_COLUMNS = frozenset(
@@ -97,6 +97,8 @@ class StepConfig(Model):
         taken = sorted(name for name in value if name.lower() in ANSWER_COLUMNS)
         if taken:
             raise ValueError(f"measure {taken[0]}: the answers use this name. Choose another one")
+        if same := _same([*value]):
+            raise ValueError(f"measures {same} differ only in case. Rename one")
         return value
 
     @model_validator(mode="after")
@@ -109,6 +111,14 @@ class StepConfig(Model):
             raise ValueError(
                 "quality has no effect with this slack. Use slack: {quantile: {}} or delete quality"
             )
+        totals = any(
+            text.strip().lower().startswith(("count", "sum")) for text in self.measures.values()
+        )
+        if self.quality is not None and self.quality.of == "total" and not totals:
+            raise ValueError(
+                "of: total binds the window's total of a count or sum, and there is none. Add"
+                " count(*), or delete of"
+            )
         return self
 
     def spec(self, name: str, types: Mapping[str, ColumnType]) -> StepSpec:
@@ -120,7 +130,7 @@ class StepConfig(Model):
             where=None if self.where is None else parse_where(self.where, types),
             window=window,
             measures=measures,
-            slack=self.slack.spec(self.quality, measures, window.size),
+            slack=self.slack.spec(self.quality, judged(measures, window), window.size),
         )
 
     def _measures(self, types: Mapping[str, ColumnType]) -> Iterator[MeasureSpec]:
@@ -147,6 +157,12 @@ class StepConfig(Model):
         for measure in self.quality.measures if self.quality else ():
             yield from _problem(f"quality.measures.{measure}", partial(self._bound, measure, types))
 
+    def _columns(self) -> Iterator[str]:
+        """Of an answer, beside its keys; a landmark's average may bring a count along."""
+        yield from self.measures
+        if self.window.since is not None:
+            yield from map(count_name, self.measures)
+
     def _measure(self, name: str, text: str, types: Mapping[str, ColumnType]) -> MeasureSpec:
         measure = parse_measure(name, text, types)
         if measure.function is Function.QUANTILE and self.window.since is not None:
@@ -154,6 +170,14 @@ class StepConfig(Model):
                 f"'{text}': quantiles of periods do not merge into one since the landmark. Use"
                 " a window with a size"
             )
+        own = self.measures.get(count_name(name))
+        if measure.function is Function.AVG and self.window.since is not None and own is not None:
+            count = parse_measure(count_name(name), own, types)
+            if (count.function, count.over) != (Function.COUNT, measure.over):
+                raise ValueError(
+                    f"'{text}' needs a count of its values to be merged, and {count_name(name)} is"
+                    " the name of it. Rename that measure"
+                )
         return measure
 
     def _bound(self, name: str, types: Mapping[str, ColumnType]) -> None:
@@ -173,11 +197,20 @@ class StepConfig(Model):
         if key not in types:
             known = ", ".join(sorted(types))
             return f"{key} is not declared under columns (declared: {known})"
-        if key.lower() in ANSWER_COLUMNS or key in self.measures:
+        if key.lower() in ANSWER_COLUMNS | {name.lower() for name in self._columns()}:
             return f"{key} is also the name of an answer's column. Rename one"
         if types[key] is ColumnType.DOUBLE:
             return f"{key} is a double, which does not compare safely. Use string or long"
         return ""
+
+
+def _same(names: list[str]) -> str:
+    """Names that differ only in case: not every reader tells them apart."""
+    for at, name in enumerate(names):
+        for other in names[:at]:
+            if name.lower() == other.lower():
+                return f"{other} and {name}"
+    return ""
 
 
 def _problem(part: str, parse: Callable[[], object]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from cron_descriptor import Options, get_description
 from croniter import croniter
@@ -310,7 +311,8 @@ def _dags(pipeline: Pipeline, now: datetime) -> list[DagPlan]:
     return [DagPlan(f"preload__{name}", "takes the history in", BY_HAND, None), *dags]
 
 
-UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
+SECOND, MINUTE = 1_000_000, 60_000_000
+UNITS = (("d", 24 * 60 * MINUTE), ("h", 60 * MINUTE), ("min", MINUTE), ("s", SECOND))
 
 
 def spoken(span: timedelta | int) -> str:
@@ -319,15 +321,16 @@ def spoken(span: timedelta | int) -> str:
     Args:
         span: a duration, or its microseconds.
     """
-    left = abs(span if isinstance(span, int) else micros(span))
-    sign = "-" if (span if isinstance(span, int) else micros(span)) < 0 else ""
-    if left < UNITS[-1][1]:
-        return f"{sign}{left / 1_000:g} ms" if left else "0 s"
+    whole = span if isinstance(span, int) else micros(span)
+    left, sign = abs(whole), "-" if whole < 0 else ""
+    if left < MINUTE:
+        small = f"{left / 1_000:g} ms" if left else "0 s"
+        return sign + (small if left < SECOND else f"{left / SECOND:.3g} s")
+    last = next(low for (_, high), (_, low) in pairwise(UNITS) if left >= high)
+    left = round(left / last) * last
     parts: list[str] = []
     for unit, length in UNITS:
         count, left = divmod(left, length)
         if count:
             parts.append(f"{count} {unit}")
-        elif parts:
-            break
-    return sign + " ".join(parts[:2])
+    return sign + " ".join(parts)

@@ -10,8 +10,9 @@ the recent lateness with an adaptive margin after Gibbs and Candes 2021 (``quant
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -21,7 +22,7 @@ from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 
 MARGIN_STEP = 0.005
 """How much of the room one window moves; the rate of violations settles over some 1 / step."""
-FIGURES = ("slack", "alpha", "error", "margin", "t_max", "watermark")
+FIGURES = ("slack", "former", "alpha", "error", "margin", "t_max", "watermark")
 """What is written down as it is."""
 
 
@@ -82,6 +83,7 @@ class Controller:
         window: the step's windows.
         spec: the policy, pd or quantile, with its tuning.
         slack: K in force, us.
+        former: K of the policy before it, us; not gone below until a window is measured.
         alpha: share of the greatest lateness that K is (``pd``).
         error: threshold less coverage, of the last measured window; none: none yet.
         margin: share of the room above the threshold that is kept free (``quantile``).
@@ -92,13 +94,15 @@ class Controller:
     spec: SlackSpec
     lateness: Lateness = field(init=False)
     slack: int = 0
+    former: int = 0
     alpha: float = 1.0
     error: float | None = None
     margin: float = 0.5
     t_max: int = BEGINNING
     watermark: int = BEGINNING
     _panes: dict[int, int] = field(default_factory=dict)
-    _closed: deque[tuple[int, int]] = field(default_factory=deque)
+    _closed: list[tuple[int, int]] = field(default_factory=list)
+    _begin: int | None = None
     _next: int | None = None
 
     def __post_init__(self) -> None:
@@ -117,7 +121,8 @@ class Controller:
     ) -> Self:
         """The controller for a block: the one at hand, or for another policy a fresh one."""
         if known is None or known.spec.policy is not spec.policy:
-            return cls(window, spec, t_max=state.t_max, watermark=state.watermark)
+            slack, t_max, watermark = state.slack, state.t_max, state.watermark
+            return cls(window, spec, slack, slack, t_max=t_max, watermark=watermark)
         known.spec = spec
         known.lateness.horizon = known.tuning.recent
         return known
@@ -137,9 +142,12 @@ class Controller:
         """
         measured: list[Measured] = []
         if kind == BlockKind.END:
-            return replace(state, watermark=FOREVER), measured
+            self.close(FOREVER)
+            measured = self.settle()
+            return replace(state, watermark=FOREVER, slack=self.slack), measured
         if kind == BlockKind.IDLE:
             self.close(max(state.watermark, state.t_max))
+            measured = self.settle()
         elif arrivals is None:
             return state, measured
         else:
@@ -149,33 +157,66 @@ class Controller:
 
     def after(self, arrivals: Arrivals) -> list[Measured]:
         """Take one more block; returns the windows measured by it, in the order of their ends."""
+        due = self._until()
         self.t_max = max(self.t_max, arrivals.newest)
-        self.lateness.add(self.t_max, arrivals.greatest, arrivals.lags)
+        forgotten = self.lateness.add(self.t_max, arrivals.greatest, arrivals.lags)
         if self._next is None:
-            self._next = self._first(min(arrivals.panes))
+            self._next = self._begin = self._first(min(arrivals.panes))
+        self._missed(arrivals.panes, due)
         oldest = self._oldest(self._next)
         for pane, count in arrivals.panes.items():
             if pane >= oldest:
                 self._panes[pane] = self._panes.get(pane, 0) + count
+        if self.error is None:  # as max_delay: this block's own lateness counts
+            self.slack = max(self.former, self.lateness.greatest)
         self.close(self.t_max - self.slack)
+        return self.settle(forgotten=forgotten)
+
+    def settle(self, *, forgotten: bool = False) -> list[Measured]:
+        """Measure the windows that are closed and due, and choose K anew; returns them."""
         measured = [self._step(*each) for each in self._due()]
-        if measured:
+        if measured and self._next is not None:
             oldest = self._oldest(self._next)
             self._panes = {pane: n for pane, n in self._panes.items() if pane >= oldest}
-        if self.spec.policy is SlackPolicy.PD or self.error is None:
-            self.slack = round(self.alpha * self.lateness.greatest)  # at first as max_delay
-        elif measured:
+        if self.error is not None:
+            self._steer(changed=forgotten or bool(measured))
+        return measured
+
+    def _steer(self, *, changed: bool) -> None:
+        """The K that follows; ``changed``: whether coverage or the lateness says anything new."""
+        if self.spec.policy is SlackPolicy.PD:
+            self.slack = round(self.alpha * self.lateness.greatest)
+        elif changed:
             threshold = self.tuning.threshold
             wanted = threshold + self.margin * (1 - threshold)
             self.slack = self.lateness.least_slack(self.window.size, wanted)
-        return measured
 
     def _first(self, pane: int) -> int:
         """The earliest window of a pane that is still open."""
         first = self.window.first_window(pane)
+        if self.window.landmark:
+            first = max(first, self.window.origin)
         if self.watermark == BEGINNING:
             return first
         return max(first, self.window.floor(self.watermark - self.window.size) + self.window.slide)
+
+    def _missed(self, panes: Iterable[int], due: int) -> None:
+        """Closed windows that held nothing get their first record: they are measured too.
+
+        Args:
+            panes: of a block's records.
+            due: windows that start so early were due before the block.
+        """
+        assert self._begin is not None  # noqa: S101
+        assert self._next is not None  # noqa: S101
+        window = self.window
+        least = max(self._begin, window.floor(due) + window.slide)
+        for pane in panes:
+            end = min(window.last_window(pane) + window.slide, self._next)
+            for start in range(max(window.first_window(pane), least), end, window.slide):
+                at = bisect_left(self._closed, (start, 0))
+                if at == len(self._closed) or self._closed[at][0] != start:
+                    insort(self._closed, (start, 0))
 
     def close(self, watermark: int) -> None:
         """Move the watermark, never back, and note what the windows it closes have received."""
@@ -196,9 +237,13 @@ class Controller:
         return sum(self._panes.get(pane, 0) for pane in self.window.panes_of(window_start))
 
     def _due(self) -> Iterator[tuple[int, int]]:
-        until = self.t_max - self.tuning.horizon - self.window.size
+        until = self._until()
         while self._closed and self._closed[0][0] <= until:
-            yield self._closed.popleft()
+            yield self._closed.pop(0)
+
+    def _until(self) -> int:
+        """Windows that start up to there are due."""
+        return self.t_max - self.tuning.horizon - self.window.size
 
     def _step(self, start: int, received: int) -> Measured:
         records, tuning = self._count(start), self.tuning
@@ -221,6 +266,8 @@ class Controller:
     def to_text(self) -> str:
         """All of it but what is configured, in a few kilobytes."""
         content = {name: getattr(self, name) for name in FIGURES} | {
+            "policy": self.spec.policy,
+            "begin": self._begin,
             "next": self._next,
             "panes": sorted(self._panes.items()),
             "closed": [*self._closed],
@@ -229,12 +276,14 @@ class Controller:
         return b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
     @classmethod
-    def from_text(cls, window: WindowSpec, spec: SlackSpec, text: str) -> Self:
-        """Read back what ``to_text`` wrote."""
+    def from_text(cls, window: WindowSpec, spec: SlackSpec, text: str) -> Self | None:
+        """Read back what ``to_text`` wrote; none: another policy did, which says nothing here."""
         content = json.loads(zlib.decompress(b64decode(text)))
+        if content.get("policy") != spec.policy:
+            return None
         found = cls(window, spec, **{name: content[name] for name in FIGURES})
-        found._next = content["next"]
+        found._begin, found._next = content["begin"], content["next"]
         found._panes = dict(content["panes"])
-        found._closed = deque((start, received) for start, received in content["closed"])
+        found._closed = [(start, received) for start, received in content["closed"]]
         found.lateness = Lateness.from_json(found.tuning.recent, content["lateness"])
         return found

@@ -23,9 +23,14 @@ from penstock.core.measure import Function
 
 BOUNDED = (Function.COUNT, Function.SUM, Function.AVG, Function.QUANTILE)
 """Functions with a bound; one late record may be the least or the greatest value."""
+TOTALS = (Function.COUNT, Function.SUM)
+"""Functions whose answers add up to a window's total."""
+LEAST_DELTA = 1e-9
 LEAST_MEAN = 1e-9
 """Of the root mean square: a mean nearer to 0 makes a relative error meaningless."""
 HALVINGS = 60
+WALK = 8
+"""The chance of an error rises and falls with n by a few roots of n around where it is delta."""
 LEAST_TERM = 1e-17
 NUDGE = 1e-9
 """A bound that is whole but for rounding is whole."""
@@ -48,7 +53,7 @@ class QualityTarget:
                 f"epsilon {self.epsilon:g} is no relative error to stay below: choose one between"
                 " 0 and 1, as in 0.05. For answers without any error use slack: max_delay."
             )
-        if not 0 < self.delta < 1:
+        if not LEAST_DELTA <= self.delta < 1:
             raise ConfigError(
                 f"delta {self.delta:g} is no share of answers that may be further off: choose one"
                 " between 0 and 1, as in 0.05. No buffer can promise 0; the correction makes every"
@@ -123,7 +128,7 @@ def coverage_threshold(
     """
     rules: dict[Function, Callable[[MeasureSpec, QualityTarget], float]] = {
         Function.COUNT: lambda _, t: _above(t),
-        Function.SUM: lambda _, t: of_sum(t, records, cv2 - 1),
+        Function.SUM: lambda _, t: of_sum(t, records, cv2 * records / (records - 1) - 1),
         Function.AVG: lambda _, t: of_average(t, records, cv2),
         Function.QUANTILE: lambda m, t: of_quantile(t, records, phi_of(m)),
     }
@@ -198,9 +203,20 @@ def of_quantile(target: QualityTarget, records: int, phi: float) -> float:
     which it is true can be smaller. Above Serfling's bound it holds, so the search starts there.
     """
     n = min(records, ceil(of_quantile_bounded(target, records) * records))
+    near = _least(lambda m: _rank_error(target.epsilon, records, phi, m) <= target.delta, n)
+    n = min(n, near + WALK * ceil(sqrt(near) + 1 / min(phi, 1 - phi)))
     while n > 1 and _rank_error(target.epsilon, records, phi, n - 1) <= target.delta:
         n -= 1
     return n / records
+
+
+def _least(true: Callable[[int], bool], high: int) -> int:
+    """Near the least whole number from which it is true, up to ``high``."""
+    low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if true(middle) else (middle, high)
+    return high
 
 
 def _bisected(true: Callable[[float], bool], high: float) -> tuple[float, float]:

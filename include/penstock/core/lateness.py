@@ -101,31 +101,34 @@ class Lateness:  # noqa: PLW1641  it changes
         mine = self.horizon, self.to_json()
         return isinstance(other, Lateness) and mine == (other.horizon, other.to_json())
 
-    def add(self, newest: int, greatest: int, counts: Tally | Mapping[int, int]) -> None:
-        """What arrived in one block.
+    def add(self, newest: int, greatest: int, counts: Tally | Mapping[int, int]) -> bool:
+        """What arrived in one block; returns whether something was forgotten for it.
 
         Args:
             newest: the newest event time so far, us.
             greatest: the block's greatest lateness, us.
             counts: the block's records by bin.
         """
+        forgotten = False
         if not self.parts or (
             self.horizon is not None and newest - self.parts[-1].begin >= self.horizon // PARTS
         ):
             self.parts.append(Part(newest))
-            self._forget(newest)
+            forgotten = self._forget(newest)
         part = self.parts[-1]
         part.greatest = max(part.greatest, greatest)
         part.waiting.append(counts)
+        return forgotten
 
     def _count(self) -> None:
         """Bring the counts up to date."""
         for part in self.parts:
             _add(self.counts, part.taken())
 
-    def _forget(self, newest: int) -> None:
-        """Parts whose end lies beyond the horizon."""
+    def _forget(self, newest: int) -> bool:
+        """Parts whose end lies beyond the horizon; returns whether there were any."""
         self._count()
+        before = len(self.parts)
         while (
             self.horizon is not None
             and len(self.parts) > 1
@@ -135,6 +138,7 @@ class Lateness:  # noqa: PLW1641  it changes
                 self.counts[number] -= count
                 if not self.counts[number]:
                     del self.counts[number]
+        return len(self.parts) < before
 
     @property
     def greatest(self) -> int:

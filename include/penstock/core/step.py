@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
+from penstock.core.measure import Function
 from penstock.core.slack import SlackSpec
 from penstock.core.window import WindowSpec
 
@@ -11,6 +12,13 @@ from penstock.core.window import WindowSpec
 def count_name(average: str) -> str:
     """The measure that an average of a landmark step brings along, so that periods can merge."""
     return f"{average}_count"
+
+
+def judged(measures: tuple[MeasureSpec, ...], window: WindowSpec) -> tuple[MeasureSpec, ...]:
+    """Of these measures those that are asked for themselves."""
+    averages = (m.name for m in measures if m.function is Function.AVG)
+    brought = {count_name(name) for name in averages} if window.landmark else set()
+    return tuple(m for m in measures if m.name not in brought)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,11 @@ class StepSpec:
     def key_names(self) -> tuple[str, ...]:
         """Names of the key columns."""
         return tuple(key.name for key in self.keys)
+
+    @property
+    def judged(self) -> tuple[MeasureSpec, ...]:
+        """The measures without the counts that a landmark's averages bring along."""
+        return judged(self.measures, self.window)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.slack import USUAL, Quality
 from penstock.core.clock import Clock
 from penstock.core.controller import Measured
-from penstock.core.coverage import QualityTarget, predicted_error
+from penstock.core.coverage import TOTALS, QualityTarget, predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
@@ -35,7 +35,6 @@ from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import INSTANT, Tables
 from penstock.lake.view import BACKFILL, Position, answers_at, position
 
-TOTALS = (Function.COUNT, Function.SUM)
 Starts = np.ndarray
 
 
@@ -53,27 +52,32 @@ class Recorder:
         at = position(self.tables, self.step)
         if at is None:
             return 0
-        known = newest_rows(self.table)
+        every = read_table(self.table)
+        known = _newest(every)
         since = pc.max(known["through_seq"]).as_py() if known.num_rows else -1
-        if at.sealed.seq <= since:
-            return 0
-        steered = measured(self.tables, self.step, at, self.events, since)
+        steered = measured(self.tables, self.step, at, self.events, since - 1)
         starts = self._touched(at, since)
-        if self.step.slack.tuning is not None:
+        tuning = self.step.slack.tuning
+        if tuning is not None:  # the others wait until they are measured
             there = np.asarray(pc.cast(known["window_start"], pa.int64()))
+            due = at.sealed.state.t_max - tuning.horizon - self.step.window.size
             ready = np.array([m.window_start for m in steered], np.int64)
-            starts = np.intersect1d(starts, np.union1d(there, ready))
+            starts = starts[np.isin(starts, there) | (starts <= due)]
             starts = np.union1d(starts, ready)
         if not len(starts):
             return 0
         rows = self._rows(at, starts, {m.window_start: m for m in steered}, known)
         if rows.num_rows:
-            self.table.append(rows, f"coverage:{self.step.name}", at.sealed.seq)
+            self.table.append(rows, f"coverage:{self.step.name}", every.num_rows)
         return int(rows.num_rows)
 
     def _touched(self, at: Position, since: int) -> Starts:
-        """Starts of windows that got an answer since a position."""
-        new = Spans("through_seq", ((since + 1, at.sealed.seq),))
+        """Starts of windows that got an answer since a position.
+
+        An idle or end block closes windows at the position of the data before it, so those that
+        got one at the position itself are looked at again.
+        """
+        new = Spans("through_seq", ((since, at.sealed.seq),))
         rows = answers_at(self.tables, self.step, at, new)
         rows = rows.filter(pc.not_equal(rows["reason"], BACKFILL))
         return np.unique(np.asarray(pc.cast(rows["window_start"], pa.int64())))
@@ -88,15 +92,19 @@ class Recorder:
         figures = self._figures(rows).to_pylist()
         before = {row["window_start"]: row for row in known.to_pylist()}
         out, z = [], self.quality.target().z
+        sums = any(m.function is Function.SUM for m in self.step.measures)
+        cv2 = self.quality.cv**2 if sums else 0.0
         for row in figures:
             start = row["window_start"]
             one = steered.get(micros(start))
             old = before.get(start, {})
             early = _early(one, old)
+            if old and all(old[name] == value for name, value in (row | early).items()):
+                continue
             coverage = row["records_timely"] / row["records"]
             seen = early["coverage_early"]
             seen = coverage if seen is None else seen
-            error = predicted_error(seen, row["records"], self.quality.cv**2, z)
+            error = predicted_error(seen, row["records"], cv2, z)
             out.append(
                 {
                     **row,
@@ -128,6 +136,8 @@ class Recorder:
                 }) AS DOUBLE)
                         AS error_observed,
                     count(*) FILTER (n.n_records >= $least) AS answers,
+                    CAST(coalesce(sum(n.n_records) FILTER (n.n_records >= $least), 0) AS BIGINT)
+                        AS records_judged,
                     count(*) FILTER (n.n_records >= $least AND ({beyond}))
                         AS answers_beyond
                     FROM {joined} GROUP BY ALL ORDER BY 1""",  # noqa: S608
@@ -162,7 +172,12 @@ def errors_of(
 
 def newest_rows(table: Table) -> pa.Table:
     """One row a window: the newest."""
-    rows = read_table(table).sort_by([("window_start", "ascending"), ("through_seq", "ascending")])
+    return _newest(read_table(table))
+
+
+def _newest(rows: pa.Table) -> pa.Table:
+    rows = rows.sort_by([("window_start", "ascending"), ("through_seq", "ascending"),
+                         ("recorded_at", "ascending")])  # fmt: skip
     starts = np.asarray(pc.cast(rows["window_start"], pa.int64()))
     last = np.append(starts[1:] != starts[:-1], True) if len(starts) else np.zeros(0, bool)
     return rows.filter(pa.array(last))

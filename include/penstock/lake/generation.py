@@ -27,7 +27,7 @@ from penstock.lake.proposed import DECLARED, declared
 from penstock.lake.read import read_table
 from penstock.lake.tables import Tables, local
 
-FORM = 4
+FORM = 5
 """Of what a checkpoint holds: the source's offsets and the reducer's state. Raise it with any
 change of either: a checkpoint of another form is not gone on with, but rebuilt from the log."""
 SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",

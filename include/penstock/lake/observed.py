@@ -92,7 +92,7 @@ def observed(tables: Tables, step: StepSpec, at: Position, quality: Quality) -> 
 
 def relative(step: StepSpec) -> list[str]:
     """Names of the measures with a bound on their relative error."""
-    return [m.name for m in step.measures if m.function in RELATIVE]
+    return [m.name for m in step.judged if m.function in RELATIVE]
 
 
 def error_of(measure: str) -> str:
@@ -105,7 +105,7 @@ def beside(rows: pa.Table, step: StepSpec) -> Iterator[tuple[duckdb.DuckDBPyConn
     """Answers in force (``n``) with the timely ones (``t``, null where there was none).
 
     Args:
-        rows: all answers of some windows; those of the history are left out.
+        rows: all answers of some windows; what holds records of the history is left out.
         step: the step.
 
     Yields:
@@ -116,14 +116,18 @@ def beside(rows: pa.Table, step: StepSpec) -> Iterator[tuple[duckdb.DuckDBPyConn
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("timely", rows.filter(pc.equal(rows["reason"], SPEED)))
-        connection.register("now", now.filter(pc.not_equal(now["reason"], BACKFILL)))
-        yield connection, f"now n LEFT JOIN timely t ON {on}"
+        connection.register("now", now)
+        connection.register("history", rows.filter(pc.equal(rows["reason"], BACKFILL)))
+        never = on.replace('t."', 'h."')
+        yield connection, f"now n ANTI JOIN history h ON {never} LEFT JOIN timely t ON {on}"
 
 
 def newest_errors(
     tables: Tables, step: StepSpec, names: Collection[str], records: int, most: int = NEWEST
 ) -> list[float]:
-    """Relative errors of the newest timely answers against those in force.
+    """Relative errors of the newest recorded timely answers against those in force.
+
+    What is not in ``coverage`` yet was not corrected either: it would seem to be without error.
 
     Args:
         tables: of the pipeline.
@@ -140,7 +144,10 @@ def newest_errors(
         return []
     each = ", ".join(map(error_of, names))
     order = ", ".join(f'n."{key}" DESC' for key in ("window_start", *step.key_names))
-    with beside(answers_at(tables, step, at), step) as (connection, joined):
+    recorded = read_table(Table(tables.coverage(step)), ["window_start"])["window_start"]
+    rows = answers_at(tables, step, at)
+    rows = rows.filter(pc.is_in(rows["window_start"], recorded))
+    with beside(rows, step) as (connection, joined):
         found = connection.execute(
             f"SELECT greatest({each}) FROM {joined}"  # noqa: S608
             f" WHERE n.n_records >= ? ORDER BY {order} LIMIT ?",

@@ -8,6 +8,7 @@ the fold stays a function of the log and of decisions that stood before they too
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +50,7 @@ def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock:
     """Ask for another slack of the same policy."""
     table = Table(tables.decisions())
     rows = decisions_of(table, step.name)
-    row = _row(step.name, len(_decided(rows)), PROPOSAL, spec.to_text(), reason, clock)
+    row = _row(step.name, len(_decided(rows)), PROPOSAL, spec.to_text(), reason, clock.now())
     number = sum(r["what"] == PROPOSAL for r in rows)
     table.append(_rows(table, row), f"{PROPOSAL}:{step.name}", number)
 
@@ -64,16 +65,24 @@ def waiting(table: Table, steps: Sequence[StepSpec]) -> str | None:
     return json.dumps(found) if found else None
 
 
-def adopt(table: Table, text: str, plan: int, block: int, clock: Clock) -> None:
-    """Write down what a plan adopts; it holds from the plan's first block. Twice is once."""
+def adopt(table: Table, text: str, plan: int, block: int, at: datetime) -> None:
+    """Write down what a plan adopts; it holds from the plan's first block. Twice is once.
+
+    Args:
+        table: of decisions.
+        text: what ``waiting`` gave the plan.
+        plan: its number.
+        block: its first one.
+        at: when it was planned: what the pipeline file has asked for since stays in force.
+    """
     for step, (value, reason) in json.loads(text).items():
-        row = _row(step, block, SLACK, value, reason, clock)
+        row = _row(step, block, SLACK, value, reason, at)
         table.append(_rows(table, row), f"plan:{step}", plan)
 
 
-def _row(step: str, block: int, what: str, value: str, reason: str, clock: Clock) -> dict[str, Any]:
+def _row(step: str, block: int, what: str, value: str, reason: str, at: datetime) -> dict[str, Any]:
     return {"step": step, "block": block, "what": what, "value": value, "reason": reason,
-            "decided_at": clock.now()}  # fmt: skip
+            "decided_at": at}  # fmt: skip
 
 
 def _rows(table: Table, row: dict[str, Any]) -> pa.Table:

@@ -314,6 +314,7 @@ class Tables:
                     ("error_predicted", pa.float64()),
                     ("error_observed", pa.float64()),
                     ("answers", pa.int64()),
+                    ("records_judged", pa.int64()),
                     ("answers_beyond", pa.int64()),
                     ("through_seq", pa.int64()),
                     ("recorded_at", INSTANT),

@@ -17,6 +17,8 @@ from penstock.lake.generation import Generation, Sealed, current, sealed_rows
 from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import Tables
 
+ROW = "$row"
+"""No column of a user has such a name."""
 SPEED, LATE, BACKFILL = "speed", "late", "backfill"
 
 
@@ -85,9 +87,9 @@ def in_force(answers: pa.Table, step: StepSpec) -> pa.Table:
     """One row per window and key: the answer that has seen most of the log."""
     by = ["window_start", *step.key_names]
     ordered = answers.sort_by([("through_seq", "ascending"), ("revision", "ascending")])
-    ordered = ordered.append_column("row", pa.array(range(ordered.num_rows), pa.int64()))
-    last = ordered.group_by(by, use_threads=False).aggregate([("row", "last")])
-    return ordered.take(last["row_last"]).drop_columns(["row"]).sort_by("window_start")
+    ordered = ordered.append_column(ROW, pa.array(range(ordered.num_rows), pa.int64()))
+    last = ordered.group_by(by, use_threads=False).aggregate([(ROW, "last")])
+    return ordered.take(last[f"{ROW}_last"]).drop_columns([ROW]).sort_by("window_start")
 
 
 def answers_in_force(tables: Tables, step: StepSpec) -> pa.Table:

@@ -82,15 +82,19 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
         covered.plot(when, each("threshold", _mean), "--", color=WANTED, label="needed")
     covered.set_ylabel("share of records\nin time")
     covered.legend(frameon=False, fontsize=8, loc="lower right")
+    what = "timely answers"
     answers, off = each("answers", np.sum), each("answers_beyond", np.sum)
+    if target.of == "total":
+        what, answers = "windows' totals", [float(len(part)) for part in parts]
+        off = each("error_observed", lambda errors: float((errors >= target.epsilon).sum()))
     share = [100 * b / a if a else np.nan for a, b in zip(answers, off, strict=True)]
     beyond.plot(when, share, color=BEYOND)
-    beyond.set_ylabel("timely answers\noff, %")
+    beyond.set_ylabel(f"{what}\noff, %")
     if quality is not None:
         beyond.axhline(100 * target.delta, linestyle="--", color=WANTED, label="at most wanted")
         beyond.legend(frameon=False, fontsize=8, loc="upper right")
     epsilon = "epsilon" if target.measures else f"{target.epsilon:.3g}"
-    total = f"{sum(off):,.0f} of {sum(answers):,.0f} timely answers were off by {epsilon} or more"
+    total = f"{sum(off):,.0f} of {sum(answers):,.0f} {what} were off by {epsilon} or more"
     figure.suptitle(
         f"{step.name}: slack {step.slack.policy}; {total}", fontsize=10, x=0.01, ha="left"
     )

@@ -16,6 +16,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.control.explain import spoken
 from penstock.core.errors import ConfigError
+from penstock.core.slack import SlackPolicy
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.covered import newest_rows
@@ -105,11 +106,13 @@ def _side(settings: Settings, pipeline: Pipeline, name: str) -> Side:
     corrected = Counter(start.date() for start in late)
     said = f"{pipeline.name}: {step.slack.policy}"
     slack = [(row["window_start"], row["slack_us"]) for row in windows]
-    if step.slack.tuning is None:
-        moved = [(w.at, w.slack) for w in waited(tables, step, at)][1:]  # the first starts from 0
+    slack = [(start, k) for start, k in slack if k is not None]
+    if step.slack.tuning is None or not slack:
+        moved = [(w.at, w.slack) for w in waited(tables, step, at)]
+        if step.slack.policy is SlackPolicy.MAX_DELAY:
+            moved = moved[1:] or moved  # the first starts from 0
         first, last = (windows[i]["window_start"] for i in (0, -1))
-        slack = [(first, moved[0][1]), *moved, (last, moved[-1][1])] if moved else [(first, 0)]
-        slack.sort()
+        slack = sorted([(first, moved[0][1]), *moved, (last, moved[-1][1])])
     return Side(said, slack, windows, corrected)
 
 

@@ -64,9 +64,9 @@ class Figures:
         Up to half of the room above the formula's threshold is used up as the rate of violations
         goes from half of delta to one and a half.
         """
-        targets = [(m, t.for_values(self.rho)) for m, t in quality.targets(step.measures)]
+        targets = [(m, t.for_values(self.rho)) for m, t in quality.targets(step.judged)]
         needed = coverage_threshold(targets, self.records, self.cv2)
-        share = quality.share(step.measures)
+        share = quality.share(step.judged)
         often = min(max(self.violations / share - HALF, 0.0), 1.0)
         return min(needed + HALF * often * (1 - needed), 1.0)
 
@@ -84,14 +84,16 @@ def figures(tables: Tables, pipeline: Pipeline, step: StepSpec) -> Figures | Non
     rows = rows.slice(max(0, rows.num_rows - WINDOWS))
     if quality is None or at is None or rows.num_rows < LEAST_WINDOWS:
         return None
-    windows = [r for r in rows.to_pylist() if r["answers"]]
-    if not windows:
-        return None
-    each = quality.of == "answer"
-    records = median(r["records"] / (r["answers"] if each else 1) for r in windows)
-    beyond = sum(r["answers_beyond"] for r in windows) / sum(r["answers"] for r in windows)
-    if not each:
+    windows = rows.to_pylist()
+    if quality.of == "total":
+        records = median(r["records"] for r in windows)
         beyond = sum(r["error_observed"] >= quality.epsilon for r in windows) / len(windows)
+    else:
+        windows = [r for r in windows if r["answers"]]
+        if not windows:
+            return None
+        records = median(r["records_judged"] / r["answers"] for r in windows)
+        beyond = sum(r["answers_beyond"] for r in windows) / sum(r["answers"] for r in windows)
     try:
         cv2, rho = _values(tables, pipeline, step, at)
     except ConfigError as meaningless:

@@ -128,8 +128,30 @@ PROBLEMS = {
         " one between 0 and 1, as in 0.05. For answers without any error use slack: max_delay."]),
     "a measure's target for totals": (GOOD.replace("{fixed: PT5M}", "{pd: {}}") +
         "    quality: {epsilon: 0.05, delta: 0.05, of: total, measures: {n: {epsilon: 0.1}}}\n", [
-        "bad.yaml:14  steps.per_site.quality  a target of its own is held against a measure's"
-        " answers, but of: total binds a window's total. Delete measures or of"]),
+        "bad.yaml:14  steps.per_site.quality  measures and least are about answers, but of: total"
+        " binds a window's total. Delete them or of"]),
+    "totals of an average": (GOOD.replace("{fixed: PT5M}", "{pd: {}}").replace(
+        "      n: count(*)\n", "") + "    quality: {epsilon: 0.05, delta: 0.05, of: total}\n", [
+        "bad.yaml:7  steps.per_site  of: total binds the window's total of a count or sum, and"
+        " there is none. Add count(*), or delete of"]),
+    "a delta too small for any quantile": (GOOD.replace("{fixed: PT5M}", "{pd: {}}") +
+        "    quality: {epsilon: 0.05, delta: 1.0e-17}\n", [
+        "bad.yaml:14  steps.per_site.quality  delta 1e-17 is no share of answers that may be"
+        " further off: choose one between 0 and 1, as in 0.05. No buffer can promise 0; the"
+        " correction makes every answer exact."]),
+    "a cv without end": (GOOD.replace("{fixed: PT5M}", "{pd: {}}") +
+        "    quality: {epsilon: 0.05, delta: 0.05, cv: .inf}\n", [
+        "bad.yaml:14  steps.per_site.quality.cv  Input should be a finite number"]),
+    "measures that differ in case": (GOOD.replace("mean: avg", "N: avg"), [
+        "bad.yaml:10  steps.per_site.measures  measures n and N differ only in case. Rename one"]),
+    "a key and a measure that differ in case": (GOOD.replace("mean: avg", "Site: avg"), [
+        "bad.yaml:8  steps.per_site.keys  site is also the name of an answer's column. Rename"
+        " one"]),
+    "another count for a landmark's average": (GOOD.replace(
+        "{size: PT1H}", "{since: 2024-01-01T00:00:00Z, period: PT1H}").replace(
+        "n: count(*)", "mean_count: sum(delay)"), [
+        "bad.yaml:12  steps.per_site.measures.mean  'avg(delay)' needs a count of its values to be"
+        " merged, and mean_count is the name of it. Rename that measure"]),
     "a source in two places": (GOOD.replace("files: in", "files: in, delta: x"), [
         "bad.yaml:1  source  name one place: files (a folder) or delta (a table)"]),
     "a wrong cron": (GOOD + "audit: {cron: hourly}\n", [

@@ -106,6 +106,10 @@ def test_columns_say_who_uses_them(pipeline: Pipeline, tmp_path: Path) -> None:
         (timedelta(minutes=90), "1 h 30 min"),
         (timedelta(days=2, seconds=3), "2 d"),  # two units next to each other, no more
         (7_200_000_000, "2 h"),
+        (1_500_000, "1.5 s"),
+        (1_999_999, "2 s"),
+        (timedelta(hours=5, minutes=45, seconds=40), "5 h 46 min"),
+        (timedelta(minutes=59, seconds=59, milliseconds=700), "1 h"),
         (-60_000_000, "-1 min"),
     ],
 )

@@ -1,5 +1,6 @@
 """Coverage of each window as it is written down, against the oracle's records."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,47 @@ def relative(old: float | None, new: float | None) -> float:
 def total(was: dict[Any, ref.Answer], now: dict[Any, ref.Answer], name: str) -> float:
     old, new = (sum(a.values[name].value or 0 for a in answers.values()) for answers in (was, now))
     return relative(old, new)
+
+
+def test_windows_that_an_idle_block_closed_stand_there_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are answered at the position of the data before it, which is recorded already."""
+    monkeypatch.setattr(door, "BLOCK", 16)
+    lake = filled(tmp_path, "max_delay", mode="live")
+    query = lake.query(blocks=6)
+    query.run()
+    lake.correct()
+    before = recorder(lake).record()
+    source = lake.pipeline.source.model_copy(update={"idle_after": timedelta(microseconds=1)})
+    lake.pipeline = lake.pipeline.model_copy(update={"source": source})
+    lake.ingest()
+    query.run()
+    lake.correct()
+    assert recorder(lake).record() > 0
+    assert recorder(lake).record() == 0, "twice is once"
+    truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
+    found = rows_of(lake)
+    assert found.keys() == {start for start, _ in truth.corrected}
+    assert len(found) > before
+    for start, row in found.items():
+        assert_row(row, start, truth, dict.fromkeys(BOUNDED, 0.05))
+
+
+def test_a_controller_that_came_later_leaves_older_rows_without_k(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "BLOCK", 16)
+    lakes = [filled(tmp_path, "max_delay", mode="live", name=name) for name in "pq"]
+    out = Console(record=True, width=160)
+    for lake in lakes:
+        lake.query(blocks=6).run()
+        lake.correct()
+        recorder(lake).record()
+    lakes[0].edit(slack={"quantile": {}}, quality={"epsilon": 0.1, "delta": 0.1})
+    lakes[0].query()
+    show_beside(Settings(home=tmp_path), [k.pipeline for k in lakes], lakes[0].pipeline.specs, out)
+    assert "quantile" in out.export_text()
 
 
 def test_two_pipelines_are_put_beside_each_other(

@@ -1,17 +1,21 @@
 """Observed errors of timely answers, against the oracle's timely and corrected answers."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from penstock.config.settings import Settings
 from penstock.config.slack import Quality
 from penstock.core.coverage import QualityTarget
-from penstock.lake.covered import errors_of
+from penstock.core.window import micros
+from penstock.lake.commit import Table
+from penstock.lake.covered import Recorder, errors_of, newest_rows
 from penstock.lake.ingest import door
-from penstock.lake.observed import measured, newest_errors, observed, waited
-from penstock.lake.view import Position, position
+from penstock.lake.observed import beside, measured, newest_errors, observed, waited
+from penstock.lake.view import Position, answers_at, in_force, position
 from penstock.runtime.terminal_quality import show_quality
 from tests import reference as ref
 from tests.doubles import blocks_of
@@ -27,6 +31,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     made = filled(tmp_path, "quantile")
     made.query(blocks=9).run()
     made.correct()
+    Recorder(made.tables, made.pipeline, made.step, made.clock).record()
     return made
 
 
@@ -91,6 +96,9 @@ def test_what_is_shown_names_k_coverage_and_errors(lake: Lake, tmp_path: Path) -
 
 def test_the_newest_errors_are_of_the_measure_furthest_off(lake: Lake) -> None:
     truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
+    rows = newest_rows(Table(lake.tables.coverage(lake.step)))
+    recorded = {micros(start) for start in rows["window_start"].to_pylist()}
+    truth.corrected = {p: a for p, a in truth.corrected.items() if p[0] in recorded}
     wanted = []
     for pair, now in sorted(truth.corrected.items(), key=lambda each: each[0][0], reverse=True):
         was = truth.timely.get(pair)
@@ -107,6 +115,28 @@ def test_the_newest_errors_are_of_the_measure_furthest_off(lake: Lake) -> None:
         max(error_of(truth.timely.get(p), truth.corrected[p], m) for m in EPSILON) for p in least
     ]
     assert sorted(found[: len(least)]) == pytest.approx(sorted(errors))
+
+
+def test_answers_with_records_of_the_history_are_left_out(lake: Lake) -> None:
+    """A late record came to a window of the history: no timely answer was ever due."""
+    rows = answers_at(lake.tables, lake.step, at_of(lake))
+    last = in_force(rows, lake.step).slice(0, 5)
+    reason = rows.schema.get_field_index("reason")
+    past = last.set_column(reason, "reason", pa.array(["backfill"] * 5))
+    with beside(rows, lake.step) as (connection, joined):
+        before = connection.execute(f"SELECT count(*) FROM {joined}").fetchall()[0][0]
+    with beside(pa.concat_tables([past, rows]), lake.step) as (connection, joined):
+        after = connection.execute(f"SELECT count(*) FROM {joined}").fetchall()[0][0]
+    assert after == before - 5
+
+
+def test_any_name_of_a_measure_is_fine(lake: Lake) -> None:
+    rows = answers_at(lake.tables, lake.step, at_of(lake))
+    names = ["row" if name == "known" else name for name in rows.column_names]
+    measures = [replace(m, name="row") if m.name == "known" else m for m in lake.step.measures]
+    step = replace(lake.step, measures=tuple(measures))
+    found = in_force(rows.rename_columns(names), step)
+    assert found["row"].equals(in_force(rows, lake.step)["known"])
 
 
 def test_measures_with_one_target_are_judged_together(lake: Lake) -> None:

@@ -218,7 +218,8 @@ class Door:
 
     def _seal(self, plan: Plan, events: pa.Table, received: int) -> int:
         if plan.adopts is not None:
-            proposed.adopt(self.decisions, plan.adopts, plan.number, plan.first_block, self.clock)
+            at = instant(plan.arrived_at)
+            proposed.adopt(self.decisions, plan.adopts, plan.number, plan.first_block, at)
         self.blocks.append(self._sealed(plan, received, events), APPLICATION, plan.number)
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",
