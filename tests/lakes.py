@@ -182,7 +182,7 @@ def steered_slack(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]
                 known.after(arrivals(times, newest, window))
                 if first:  # as max_delay: the block's own lateness counts
                     held = max(known.former, known.lateness.greatest)
-            yield ref.Slack("fixed", held, number)
+            yield ref.Slack("steered", held, number)
         if block.live:
             newest = max(newest, *times, newest)
 

@@ -58,7 +58,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Slack:
-    """From ``block`` on: ``fixed`` K, or ``max_delay`` with the bound of what counts (us)."""
+    """From ``block`` on: ``fixed`` K, one that a controller chose (``steered``), or ``max_delay``
+    with the bound of what counts (us)."""
 
     policy: str
     span: int
@@ -190,9 +191,10 @@ class Mark:
         if not block.live or not times:
             return self
         t_max = max(self.t_max, *times)
-        counted = [x for x in lags if slack.policy == "fixed" or x <= slack.span]
+        given = slack.policy in ("fixed", "steered")
+        counted = [x for x in lags if given or x <= slack.span]
         k = max([self.k, *counted])
-        wait = slack.span if slack.policy == "fixed" else k
+        wait = slack.span if given else k
         return Mark(max(self.watermark, t_max - wait), t_max, k)
 
 

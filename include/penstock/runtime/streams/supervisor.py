@@ -19,11 +19,12 @@ from typing import IO, Any
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.crash import reached
 from penstock.runtime.streams.paths import StreamPaths, is_held, read_json, write_json
-from penstock.runtime.streams.processes import kill_marked
+from penstock.runtime.streams.processes import kill_marked, marked
 from penstock.runtime.streams.rolling import RollingFile
 from penstock.runtime.streams.spec import StreamSpec
 
 TERMINAL = 20  # exit code of a job that a retry cannot help
+LEAVING = 1.0  # seconds for what a driver leaves behind when its work is done
 
 
 class Supervisor:
@@ -137,10 +138,12 @@ class Supervisor:
         return False
 
     def _outlive_former_driver(self) -> None:
-        """A driver whose supervisor died stops by itself: give it the time to."""
+        """A driver whose supervisor died stops by itself: give it, and its processes, the time."""
         until = time.monotonic() + self._limits.stop
-        while is_held(self._paths.driver_lock) and time.monotonic() < until:
-            if self._stop_reason():
+        while (held := is_held(self._paths.driver_lock)) or marked(self._paths.mark) - self._spared:
+            if not held:
+                until = min(until, time.monotonic() + LEAVING)
+            if self._stop_reason() or time.monotonic() >= until:
                 return
             self._wait(self._limits.tick)
 
