@@ -22,7 +22,6 @@ TELLING = [
     "after ingest events",
     "after registry registry",
     "before cleanup",
-    "before report",
     "supervisor driving",
     "inside state",
     "after speed answers",

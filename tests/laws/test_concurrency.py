@@ -68,7 +68,11 @@ def assert_one_truth(lake: Lake, received: int = len(ROWS)) -> None:
     assert_same(expected, lake.in_force(), position=False)
 
 
-SIDES = pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+SIDES = pytest.mark.parametrize(
+    "after",
+    [pytest.param(False, id="before"), pytest.param(True, id="after", marks=pytest.mark.all)],
+)
+"""Of a commit; after it only in ``make test-all``."""
 
 
 @SIDES

@@ -47,12 +47,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correct_module, "PAIRS_A_CHUNK", 16)
 
 
-@pytest.mark.parametrize("seed", [1, 3, 101, 116, 1_000])
+@pytest.mark.parametrize("seed", [1, 101, 1_000])
 def test_any_schedule_keeps_the_laws(tmp_path: Path, seed: int) -> None:
     survives(tmp_path, seed)
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("seed", [*range(200, 280), *range(1_001, 1_011)])
+@pytest.mark.parametrize("seed", [3, 116, *range(200, 280), *range(1_001, 1_011)])
 def test_many_schedules_keep_the_laws(tmp_path: Path, seed: int) -> None:
     survives(tmp_path, seed)

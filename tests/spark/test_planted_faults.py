@@ -73,7 +73,7 @@ def _(forger: Forger) -> Named:
     return [number(row), block(row), *windows_of(row)]
 
 
-@plants("a record is doubled", red="numbers_doubled")
+@plants("a record is doubled", red="numbers_doubled", variant=True)
 def _(forger: Forger) -> Named:
     row = forger.add("events", forger.pick("events", alive))
     return [number(row), block(row), *windows_of(row)]
@@ -85,7 +85,7 @@ def _(forger: Forger) -> Named:
     return [*windows_of(row), *windows_of(row | {"site": "LGA2"})]
 
 
-@plants("a record has another value", red="wrong_answers")
+@plants("a record has another value", red="wrong_answers", variant=True)
 def _(forger: Forger) -> Named:
     victim = forger.pick("events", alive)
     return windows_of(forger.change("events", victim, bags=victim["bags"] + 1))
@@ -108,7 +108,9 @@ def _(forger: Forger) -> Named:
     return [block(one), block(two)]
 
 
-@plants("two records of two blocks have swapped all but their numbers", red="blocks_wrong")
+@plants(
+    "two records of two blocks have swapped all but their numbers", red="blocks_wrong", variant=True
+)
 def _(forger: Forger) -> Named:
     newest = max((r for r in forger.rows("events") if alive(r)), key=lambda r: r["event_time"])
     other = forger.pick("events", lambda r: alive(r) and r["block"] == newest["block"] - 3)
@@ -181,14 +183,14 @@ def _(forger: Forger) -> Named:
     return [at_window(row), micro_batch(row)]
 
 
-@plants("a late row counts more records", red="late_miscounted")
+@plants("a late row counts more records", red="late_miscounted", variant=True)
 def _(forger: Forger) -> Named:
     victim = forger.pick("late", any_late)
     row = forger.change("late", victim, n_records=victim["n_records"] + 1)
     return [at_window(row), micro_batch(row)]
 
 
-@plants("a late row says that it was seen earlier", red="late_miscounted")
+@plants("a late row says that it was seen earlier", red="late_miscounted", variant=True)
 def _(forger: Forger) -> Named:
     victim = forger.rows("late")[-1]
     return [at_window(forger.change("late", victim, last_seq=0))]
@@ -226,7 +228,7 @@ def _(forger: Forger) -> Named:
     return [at_window(row), micro_batch(row)]
 
 
-@plants("a timely answer that was corrected later is lost", red="timely_miscounted")
+@plants("a timely answer that was corrected later is lost", red="timely_miscounted", variant=True)
 def _(forger: Forger) -> Named:
     late = forger.pick("answers", lambda r: corrected(r) and r["n_records"] > 2)
     pair = late["window_start"], late["site"]
@@ -243,7 +245,7 @@ def _(forger: Forger) -> Named:
     return [at_window(row), f"plan={row['micro_batch']}:"]
 
 
-@plants("an answer of the history is lost", red="missing_answers")
+@plants("an answer of the history is lost", red="missing_answers", variant=True)
 def _(forger: Forger) -> Named:
     row = forger.drop("answers", in_force(forger, lambda r: r["reason"] == "backfill"))
     return [at_window(row), f"plan={row['micro_batch']}:"]
@@ -255,7 +257,7 @@ def _(forger: Forger) -> Named:
     return [at_window(row), micro_batch(row)]
 
 
-@plants("a corrected answer is doubled", red="doubled_answers")
+@plants("a corrected answer is doubled", red="doubled_answers", variant=True)
 def _(forger: Forger) -> Named:
     row = forger.add("answers", in_force(forger, lambda r: r["reason"] == "late"))
     return [at_window(row)]
@@ -301,7 +303,7 @@ def _(forger: Forger) -> Named:
         window_end=like["window_end"] + days))]  # fmt: skip
 
 
-@plants("an answer is of a wrong key", red="extra_answers")
+@plants("an answer is of a wrong key", red="extra_answers", variant=True)
 def _(forger: Forger) -> Named:
     row = forger.change("answers", in_force(forger, untouched), site="nowhere")
     return [at_window(row), at_window(row | {"site": "nowhere"})]
@@ -325,12 +327,12 @@ def _(forger: Forger) -> Named:
     return [at_window(row)]
 
 
-@plants("two answers share a revision", red="forged_answers")
+@plants("two answers share a revision", red="forged_answers", variant=True)
 def _(forger: Forger) -> Named:
     return [at_window(forger.change("answers", twice(forger), revision=1))]
 
 
-@plants("a corrected answer has revision 0", red="forged_answers")
+@plants("a corrected answer has revision 0", red="forged_answers", variant=True)
 def _(forger: Forger) -> Named:
     victim = in_force(forger, corrected)
     return [at_window(forger.change("answers", victim, revision=0))]
@@ -347,7 +349,7 @@ def _(forger: Forger) -> Named:
     return [at_window(old)]
 
 
-@plants("an answer names a plan that is not there", red="forged_answers")
+@plants("an answer names a plan that is not there", red="forged_answers", variant=True)
 def _(forger: Forger) -> Named:
     victim = in_force(forger, corrected)
     return [at_window(forger.change("answers", victim, micro_batch=99))]
@@ -366,7 +368,7 @@ def _(forger: Forger) -> Named:
     return [micro_batch(rows[4]), *hidden[:3]]
 
 
-@plants("the last row of control is lost", red="corrections_wrong")
+@plants("the last row of control is lost", red="corrections_wrong", variant=True)
 def _(forger: Forger) -> Named:
     forger.drop("control", forger.rows("control")[-1])
     return [f"plan={max(r['plan'] for r in forger.rows('corrections'))}:"]
@@ -393,7 +395,7 @@ def _(forger: Forger) -> Named:
     return [micro_batch(forger.change("control", row, watermark_us=ahead))]
 
 
-@plants("the open pairs of control are forged", red="pairs_unaccounted")
+@plants("the open pairs of control are forged", red="pairs_unaccounted", variant=True)
 def _(forger: Forger) -> Named:
     row = forger.rows("control")[-1]
     forger.change("control", row, pairs_open=row["pairs_open"] + 1)
@@ -469,7 +471,7 @@ def _(forger: Forger) -> Named:
     return [micro_batch(forger.rows("control")[-1])]
 
 
-@plants("a decision is lost", red="batches_wrong")
+@plants("a decision is lost", red="batches_wrong", variant=True)
 def _(forger: Forger) -> Named:
     forger.rewrite("decisions", [])
     return [micro_batch(forger.rows("control")[-1])]
