@@ -80,6 +80,7 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
     covered.plot(when, each("coverage", _mean), color=MEAN, label="mean")
     if steered:
         covered.plot(when, each("threshold", _mean), "--", color=WANTED, label="needed")
+    covered.set_ylim(top=1.02)
     covered.set_ylabel("share of records\nin time")
     covered.legend(frameon=False, fontsize=8, loc="lower right")
     what = "timely answers"
@@ -89,6 +90,7 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
         off = each("error_observed", lambda errors: float((errors >= target.epsilon).sum()))
     share = [100 * b / a if a else np.nan for a, b in zip(answers, off, strict=True)]
     beyond.plot(when, share, color=BEYOND)
+    beyond.set_ylim(0, max(1.0, 1.05 * np.nanmax([*share, 100 * target.delta])))
     beyond.set_ylabel(f"{what}\noff, %")
     if quality is not None:
         beyond.axhline(100 * target.delta, linestyle="--", color=WANTED, label="at most wanted")
