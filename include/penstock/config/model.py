@@ -1,5 +1,6 @@
 """Base of every configuration model: frozen, unknown keys refused."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
@@ -7,6 +8,16 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 NAME_RULE = r"^[a-z][a-z0-9_]{0,47}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_RULE)]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+
+
+def alike(names: Iterable[str]) -> str:
+    """The first two names that differ only in case, which not every reader tells apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        former = seen.setdefault(name.lower(), name)
+        if former != name:
+            return f"{former} and {name}"
+    return ""
 
 
 class Model(BaseModel):

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from croniter import croniter
 from pydantic import AfterValidator, AwareDatetime, Field, field_validator, model_validator
 
-from penstock.config.model import ColumnName, Model, Name
+from penstock.config.model import ColumnName, Model, Name, alike
 from penstock.config.step import StepConfig
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
@@ -181,16 +181,14 @@ class Pipeline(Model):
     @field_validator("columns")
     @classmethod
     def _names_are_free(cls, value: dict[str, ColumnConfig]) -> dict[str, ColumnConfig]:
-        seen: dict[str, str] = {}
         for name in value:
             if name.lower() in RESERVED:
                 raise ValueError(
                     f"column {name}: the tables use this name themselves. Declare it under"
                     f" another one: my_{name}: {{type: ..., from: {name}}}"
                 )
-            if name.lower() in seen:
-                raise ValueError(f"columns {seen[name.lower()]} and {name} differ only in case")
-            seen[name.lower()] = name
+        if same := alike(value):
+            raise ValueError(f"columns {same} differ only in case")
         return value
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import AwareDatetime, Field, field_validator, model_validator
 
 from penstock.config.expression import parse_measure, parse_where
-from penstock.config.model import ColumnName, Model
+from penstock.config.model import ColumnName, Model, alike
 from penstock.config.slack import Quality, SlackConfig
 from penstock.core.coverage import BOUNDED
 from penstock.core.errors import ConfigError
@@ -97,7 +97,7 @@ class StepConfig(Model):
         taken = sorted(name for name in value if name.lower() in ANSWER_COLUMNS)
         if taken:
             raise ValueError(f"measure {taken[0]}: the answers use this name. Choose another one")
-        if same := _same([*value]):
+        if same := alike(value):
             raise ValueError(f"measures {same} differ only in case. Rename one")
         return value
 
@@ -202,15 +202,6 @@ class StepConfig(Model):
         if types[key] is ColumnType.DOUBLE:
             return f"{key} is a double, which does not compare safely. Use string or long"
         return ""
-
-
-def _same(names: list[str]) -> str:
-    """Names that differ only in case: not every reader tells them apart."""
-    for at, name in enumerate(names):
-        for other in names[:at]:
-            if name.lower() == other.lower():
-                return f"{other} and {name}"
-    return ""
 
 
 def _problem(part: str, parse: Callable[[], object]) -> Iterator[tuple[str, str]]:
