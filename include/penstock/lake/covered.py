@@ -160,13 +160,11 @@ def errors_of(
     found: dict[QualityTarget, list[str]] = {}
     for measure in relative(step):
         found.setdefault(quality.target(measure), []).append(measure)
+    errors = newest_errors(tables, step, [*found.values()], quality.least)
+    alone = len(found) == 1
     return [
-        (
-            step.name if len(found) == 1 else f"{step.name}: {', '.join(names)}",
-            target,
-            newest_errors(tables, step, names, quality.least),
-        )
-        for target, names in found.items()
+        (step.name if alone else f"{step.name}: {', '.join(names)}", target, each)
+        for (target, names), each in zip(found.items(), errors, strict=True)
     ]
 
 

@@ -1,6 +1,6 @@
 """How good the timely answers were, now that they are corrected, and what the slack did for it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,8 +123,8 @@ def beside(rows: pa.Table, step: StepSpec) -> Iterator[tuple[duckdb.DuckDBPyConn
 
 
 def newest_errors(
-    tables: Tables, step: StepSpec, names: Collection[str], records: int, most: int = NEWEST
-) -> list[float]:
+    tables: Tables, step: StepSpec, groups: Sequence[list[str]], records: int, most: int = NEWEST
+) -> list[list[float]]:
     """Relative errors of the newest recorded timely answers against those in force.
 
     What is not in ``coverage`` yet was not corrected either: it would seem to be without error.
@@ -132,28 +132,29 @@ def newest_errors(
     Args:
         tables: of the pipeline.
         step: the step.
-        names: of some measures.
+        groups: of measures that are judged together, by name.
         records: answers of fewer records do not count.
         most: so many answers.
 
     Returns:
-        One number an answer, of the measure that is furthest off; 1 where none was in time.
+        By group one number an answer, of its measure that is furthest off; 1 where none was in
+        time.
     """
     at = position(tables, step)
-    if not names or at is None:
-        return []
-    each = ", ".join(map(error_of, names))
+    if not groups or at is None:
+        return [[] for _ in groups]
+    worst = ", ".join(f"greatest({', '.join(map(error_of, names))})" for names in groups)
     order = ", ".join(f'n."{key}" DESC' for key in ("window_start", *step.key_names))
     recorded = read_table(Table(tables.coverage(step)), ["window_start"])["window_start"]
     rows = answers_at(tables, step, at)
     rows = rows.filter(pc.is_in(rows["window_start"], recorded))
     with beside(rows, step) as (connection, joined):
         found = connection.execute(
-            f"SELECT greatest({each}) FROM {joined}"  # noqa: S608
+            f"SELECT {worst} FROM {joined}"  # noqa: S608
             f" WHERE n.n_records >= ? ORDER BY {order} LIMIT ?",
             [records, most],
         ).fetchall()
-    return [float(row[0]) for row in found]
+    return [[float(row[i]) for row in found] for i in range(len(groups))]
 
 
 def relative_error(was: str, true: str) -> str:

@@ -104,9 +104,9 @@ def test_the_newest_errors_are_of_the_measure_furthest_off(lake: Lake) -> None:
         was = truth.timely.get(pair)
         if now.n_records >= 3:
             wanted.append(max(error_of(was, now, name) for name in EPSILON))
-    found = newest_errors(lake.tables, lake.step, [*EPSILON], 3)
+    (found,) = newest_errors(lake.tables, lake.step, [[*EPSILON]], 3)
     assert sorted(found) == pytest.approx(sorted(wanted))
-    some = newest_errors(lake.tables, lake.step, [*EPSILON], 3, most=50)
+    (some,) = newest_errors(lake.tables, lake.step, [[*EPSILON]], 3, most=50)
     assert some == found[:50]
     assert len(some) == 50 < len(found)
     newest = max(start for start, _ in truth.corrected)
@@ -151,7 +151,7 @@ def test_measures_with_one_target_are_judged_together(lake: Lake) -> None:
     assert {name: target for name, (target, _) in found.items()} == targets
     for name, (_, errors) in found.items():
         names = name.removeprefix("s: ").split(", ")
-        assert errors == newest_errors(lake.tables, lake.step, names, 1)
+        assert [errors] == newest_errors(lake.tables, lake.step, [names], 1)
         assert len(errors) > 100
     alone = quality_of(lake).model_copy(update={"measures": {}})
     assert [name for name, *_ in errors_of(lake.tables, lake.step, alone)] == ["s"]
