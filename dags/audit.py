@@ -12,8 +12,8 @@ DESCRIPTION. At one sealed position: every record received is in exactly one of 
 `quarantine`; every (record, window) pair of STEPS is accounted for; every closed window that
 waits for no correction equals an independent recomputation.
 
-Runs by its schedule, and after each run of `correct__NAME` and `preload__NAME`. **Trigger** it
-at any time; there is nothing to fill in, and it changes no answer.
+Runs by its schedule, and after each run that corrects or preloads. **Trigger** it at any time;
+there is nothing to fill in, and it changes no answer.
 
 **Red** means that a critical expectation failed: the message names it, the report (Data Docs)
 shows examples. A retry gives the same, so there is none. Green again needs a cause found first;

@@ -24,8 +24,8 @@ restarts, and that is started again from its last sealed position when it dies o
 | change it | edit the pipeline's YAML file: within half a minute it restarts by itself |
 
 A live stream's runs follow each other every 6 hours without touching the stream. A bounded
-source's run ends with success when everything is answered. After 6 failed starts in a row the
-task fails with the error's text; after 3 such runs the DAG is paused.
+source's run ends with success when everything is answered. After more than 6 failed starts in a
+row the task fails with the error's text; after 3 such runs the DAG is paused.
 
 Its log: `logs/streams/NAME.log` below Penstock's home folder.
 """

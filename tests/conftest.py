@@ -1,5 +1,7 @@
 """What every tier may use."""
 
+import logging
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -14,3 +16,8 @@ settings.register_profile(
     ],
 )
 settings.load_profile("penstock")
+
+
+def pytest_unconfigure() -> None:
+    """py4j says goodbye as the interpreter ends, when the stream it would write to is closed."""
+    logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -37,7 +37,9 @@ class Quality(Model):
         default={}, description="By name: another target for some measures."
     )
     records: int = Field(
-        default=100, ge=2, description="Records a window is expected to hold, at least."
+        default=100,
+        ge=2,
+        description="Records an answer (of: total: a window) is expected to hold, at least.",
     )
     least: int = Field(
         default=1, ge=1, description="Answers of fewer records do not count as violations."
@@ -50,7 +52,9 @@ class Quality(Model):
     )
 
     of: Literal["answer", "total"] = Field(
-        default="answer", description="Whether each key's answer is bound, or a window's total."
+        default="answer",
+        description="Whether each key's answer is bound, or a window's total; total goes without"
+        " measures and least.",
     )
 
     @model_validator(mode="after")

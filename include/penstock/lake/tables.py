@@ -134,7 +134,7 @@ class Tables:
         )
 
     def decisions(self) -> TableSpec:
-        """One input of a controller from outside the event times a row."""
+        """One slack of a step with the block from which it holds, or a proposal, a row."""
         return TableSpec(
             self.uri("decisions"),
             pa.schema(
