@@ -20,7 +20,7 @@ from penstock.core.controller import Measured
 from penstock.core.coverage import TOTALS, QualityTarget, predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
-from penstock.core.window import micros
+from penstock.core.window import FOREVER, micros
 from penstock.lake.commit import Table
 from penstock.lake.observed import (
     NEWEST,
@@ -62,7 +62,11 @@ class Recorder:
             there = np.asarray(pc.cast(known["window_start"], pa.int64()))
             due = at.sealed.state.t_max - tuning.horizon - self.step.window.size
             ready = np.array([m.window_start for m in steered], np.int64)
-            starts = starts[np.isin(starts, there) | (starts <= due)]
+            if at.sealed.state.watermark < FOREVER:
+                starts = starts[np.isin(starts, there) | (starts <= due)]
+            else:  # the source has ended: nothing more is measured
+                waited = Spans("window_start", ((due + 1, FOREVER),))
+                starts = np.union1d(starts, self._starts(at, waited))
             starts = np.union1d(starts, ready)
         if not len(starts):
             return 0
@@ -77,8 +81,10 @@ class Recorder:
         An idle or end block closes windows at the position of the data before it, so those that
         got one at the position itself are looked at again.
         """
-        new = Spans("through_seq", ((since, at.sealed.seq),))
-        rows = answers_at(self.tables, self.step, at, new)
+        return self._starts(at, Spans("through_seq", ((since, at.sealed.seq),)))
+
+    def _starts(self, at: Position, spans: Spans) -> Starts:
+        rows = answers_at(self.tables, self.step, at, spans)
         rows = rows.filter(pc.not_equal(rows["reason"], BACKFILL))
         return np.unique(np.asarray(pc.cast(rows["window_start"], pa.int64())))
 

@@ -205,13 +205,17 @@ def measured(
 
 
 def waited(tables: Tables, step: StepSpec, at: Position) -> list[Waited]:
-    """What every sealed micro-batch that moved the newest event time did, in order."""
+    """What every sealed micro-batch that took live blocks did, in order.
+
+    The first of an epoch may only bring what stood open in its history: no K was in force there.
+    """
     keys = ["generation", "micro_batch"]
     rows = read_table(Table(tables.control(step)), [*keys, *STEERING])
     known = {(r["generation"], r["micro_batch"]): r for r in rows.to_pylist()}
-    found = []
+    found, taken = [], at.epoch.block
     for row in at.rows:
-        if row.state.t_max > BEGINNING:
+        if row.block > taken and row.state.t_max > BEGINNING:
+            taken = row.block
             steering = known[row.generation, row.micro_batch]
             held = {name: steering[name] for name in STEERING}
             told = held if held["windows_measured"] else None

@@ -16,7 +16,6 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.control.explain import spoken
 from penstock.core.errors import ConfigError
-from penstock.core.slack import SlackPolicy
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.covered import newest_rows
@@ -109,8 +108,6 @@ def _side(settings: Settings, pipeline: Pipeline, name: str) -> Side:
     slack = [(start, k) for start, k in slack if k is not None]
     if step.slack.tuning is None or not slack:
         moved = [(w.at, w.slack) for w in waited(tables, step, at)]
-        if step.slack.policy is SlackPolicy.MAX_DELAY:
-            moved = moved[1:] or moved  # the first starts from 0
         first, last = (windows[i]["window_start"] for i in (0, -1))
         slack = sorted([(first, moved[0][1]), *moved, (last, moved[-1][1])])
     return Side(said, slack, windows, corrected)
