@@ -59,7 +59,7 @@ def show_beside(
     """A table for every step that both have, and a picture of each as a file.
 
     Raises:
-        ConfigError: they have no step of the same name, or one has no coverage yet.
+        ConfigError: they have no step of the same name, or one has no coverage or no slack yet.
     """
     names = [s.name for s in steps if all(s.name in p.steps for p in pipelines)]
     if not names:
@@ -108,6 +108,11 @@ def _side(settings: Settings, pipeline: Pipeline, name: str) -> Side:
     slack = [(start, k) for start, k in slack if k is not None]
     if step.slack.tuning is None or not slack:
         moved = [(w.at, w.slack) for w in waited(tables, step, at)]
+        if not moved:
+            raise ConfigError(
+                f"{pipeline.name}.{name} has sealed no live block yet since it was defined anew;"
+                f" its slack shows when stream__{pipeline.name} has taken records"
+            )
         first, last = (windows[i]["window_start"] for i in (0, -1))
         slack = sorted([(first, moved[0][1]), *moved, (last, moved[-1][1])])
     return Side(said, slack, windows, corrected)

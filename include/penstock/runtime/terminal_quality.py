@@ -33,7 +33,7 @@ def show_quality(
         sealed = position(tables, step)
         told = [] if sealed is None else waited(tables, step, sealed)
         if sealed is None or not told:
-            out.print(Text("  Nothing is sealed yet."))
+            out.print(Text("  No live block is sealed yet."))
             continue
         _show_steering(step, told, out)
         _show_classes(classes(tables, step, sealed), out)

@@ -226,3 +226,9 @@ def test_what_stood_open_in_the_history_waits_for_no_k(
     out = Console(record=True, width=160)
     show_beside(Settings(home=tmp_path), [lake.pipeline] * 2, lake.pipeline.specs, out)
     assert out.export_text().count(" 1 min ") == 2
+    for slide in (60, 20):  # another definition, and the former one again: all is history to it
+        window = {"size": "PT60S", "slide": f"PT{slide}S"}
+        lake.edit(window=window)
+        lake.query().run()
+    with pytest.raises(ConfigError, match="no live block yet since it was defined anew"):
+        show_beside(Settings(home=tmp_path), [lake.pipeline] * 2, lake.pipeline.specs, out)
