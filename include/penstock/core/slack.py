@@ -116,6 +116,11 @@ class WatermarkState:
     k: int = 0
     slack: int = 0
 
+    @property
+    def ended(self) -> bool:
+        """Whether the source has ended: every window is closed."""
+        return self.watermark >= FOREVER
+
     def after(self, block: BlockSummary, spec: SlackSpec) -> Self:
         """The state after one more block, under ``fixed`` or ``max_delay``.
 

@@ -58,15 +58,15 @@ class Recorder:
         steered = measured(self.tables, self.step, at, self.events, since - 1)
         starts = self._touched(at, since)
         tuning = self.step.slack.tuning
-        if tuning is not None:  # the others wait until they are measured
-            there = np.asarray(pc.cast(known["window_start"], pa.int64()))
+        if tuning is not None:
             due = at.sealed.state.t_max - tuning.horizon - self.step.window.size
-            ready = np.array([m.window_start for m in steered], np.int64)
-            if at.sealed.state.watermark < FOREVER:
+            if at.sealed.state.ended:  # nothing more is measured, so nothing waits for it
+                waiting = Spans("window_start", ((due + 1, FOREVER),))
+                starts = np.union1d(starts, self._starts(at, waiting))
+            else:  # the others wait until they are measured
+                there = np.asarray(pc.cast(known["window_start"], pa.int64()))
                 starts = starts[np.isin(starts, there) | (starts <= due)]
-            else:  # the source has ended: nothing more is measured
-                waited = Spans("window_start", ((due + 1, FOREVER),))
-                starts = np.union1d(starts, self._starts(at, waited))
+            ready = np.array([m.window_start for m in steered], np.int64)
             starts = np.union1d(starts, ready)
         if not len(starts):
             return 0

@@ -20,7 +20,6 @@ from penstock.core.crash import reached
 from penstock.core.errors import TransientError
 from penstock.core.slack import BlockSummary, SlackChange, SlackPolicy, WatermarkState
 from penstock.core.step import StepSpec
-from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
 from penstock.lake.log import SLACK, Seen, decisions_of, read_summaries, watermarks
 from penstock.lake.proposed import DECLARED, declared
@@ -204,7 +203,7 @@ class Registry:
         for _, _, after in fold:
             state = after
         history = [b.t_max for b in blocks if not b.live and b.t_max is not None]
-        if history and state.watermark < FOREVER:
+        if history and not state.ended:
             fixed = step.slack.policy is SlackPolicy.FIXED
             newest = max(history) - (step.slack.span if fixed else 0)
             mark = max(state.watermark, step.window.floor(newest))

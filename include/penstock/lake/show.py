@@ -15,7 +15,6 @@ from penstock.core.expression import MeasureSpec
 from penstock.core.measure import ColumnType
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
-from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
 from penstock.lake.correction import DONE, pending_count
 from penstock.lake.generation import generations
@@ -52,7 +51,7 @@ class StepState:
     @property
     def ended(self) -> bool:
         """Whether the source has ended: every window is closed."""
-        return self.fold.watermark >= FOREVER
+        return self.fold.ended
 
 
 def received(tables: Tables) -> int:
