@@ -34,7 +34,7 @@ lint: setup ## style, types, rings
 	$(ENV) .venv/bin/lint-imports
 
 test: lint ## lint and the tests that fit into minutes
-	$(ENV) $(PYTHON) -m pytest -m "not all"
+	$(ENV) $(PYTHON) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not all"
 
 test-all: lint ## lint and every test
 	$(ENV) $(PYTHON) -m pytest

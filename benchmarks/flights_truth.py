@@ -16,6 +16,7 @@ import sys
 import tempfile
 import zipfile
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 import duckdb
@@ -115,13 +116,18 @@ def raw_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
+def _quoted(path: Path) -> str:
+    """Inside a text of SQL; no letter of a name is a pattern's."""
+    return escape(str(path)).replace("'", "''")
+
+
 def derive_sightings(db: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Create the table ``sighting`` from the raw files."""
     db.execute("set TimeZone = 'UTC'")
     with tempfile.TemporaryDirectory() as scratch:
         with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
             unpacked = archive.extract("flights.csv", scratch)
-        db.execute(SIGHTINGS.format(folder=folder, csv=unpacked))
+        db.execute(SIGHTINGS.format(folder=_quoted(folder), csv=_quoted(unpacked)))
 
 
 def answer(db: duckdb.DuckDBPyConnection, step: str) -> None:
@@ -148,7 +154,7 @@ def answer(db: duckdb.DuckDBPyConnection, step: str) -> None:
 def compare(db: duckdb.DuckDBPyConnection, step: str, path: Path) -> dict[str, int]:
     """Hold one file of answers against the table ``truth``; prints some of what is not equal."""
     question = STEPS[step]
-    db.execute("create or replace table answers as from read_parquet(?)", [str(path)])
+    db.execute("create or replace table answers as from read_parquet(?)", [escape(str(path))])
     columns = {row[0] for row in db.execute("describe answers").fetchall()}
     wanted = {"window_start", "window_end", question.key, *question.measures}
     if wanted - columns:

@@ -57,6 +57,12 @@ class Alone:
     def beat(self, *, step: str | None = None, **figures: object) -> None:
         """Nobody listens."""
 
+    def works(self, sealed: int) -> None:
+        """Nobody listens."""
+
+    def fail(self, error: str) -> None:
+        """Nobody listens."""
+
     def should_stop(self) -> bool:
         """Whether the measurement is over."""
         return self.stop.is_set()

@@ -13,11 +13,10 @@ from pyspark.sql import SparkSession
 from penstock.config.catalog import read_pipeline
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.commit import Table
-from penstock.lake.generation import Registry
 from penstock.lake.ingest import source as waiting
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log import LIVE
+from penstock.lake.registry import Registry
 from penstock.lake.tables import Tables
 from penstock.spark.session import configuration, open_session
 
@@ -40,9 +39,9 @@ def pipeline_in(home: Path, text: str, name: str = "measured") -> tuple[Pipeline
 
 def start_of_log(tables: Tables, pipeline: Pipeline) -> None:
     """Begin every step at the log's beginning, so that all of it is the stream's."""
-    registry = Registry(tables, SystemClock(), Table(tables.events(pipeline.types)))
+    registry = Registry(tables, SystemClock(), pipeline)
     for step in pipeline.specs:
-        registry.begin_epoch(step)
+        registry.begin_epoch(step, "benchmark")
 
 
 def ingest(tables: Tables, pipeline: Pipeline, home: Path, *, each: bool = False) -> int:

@@ -16,7 +16,8 @@ Runs by its schedule, and after each run that corrects or preloads. **Trigger** 
 there is nothing to fill in, and it changes no answer.
 
 **Red** means that a critical expectation failed: the message names it, the report (Data Docs)
-shows examples. A retry gives the same, so there is none. Green again needs a cause found first;
+shows examples. **Skipped** means that no answer could be compared: nothing failed and nothing is
+proved. A retry gives the same, so there is none. Green again needs a cause found first;
 `correct__NAME` with `Recheck` repairs answers that turned out wrong.
 """
 

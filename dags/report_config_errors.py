@@ -3,9 +3,12 @@
 from penstock.core.errors import ConfigError
 from penstock_airflow import wiring
 
-if problems := wiring.catalog().errors:
+catalog = wiring.catalog()
+if problems := catalog.errors:
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
     lines = "\n".join(f"  {problem}" for problem in problems)
+    former = ", ".join(sorted(catalog.standing_in)) or "none"
     raise ConfigError(
-        f"{count} in the pipeline files; no DAG of these pipelines is up to date:\n{lines}"
+        f"{count} in the pipeline files; no DAG of these pipelines is up to date:\n{lines}\n"
+        f"By their last valid definition run: {former}"
     )

@@ -19,6 +19,7 @@ from pydantic_core import PydanticUndefined
 
 from penstock.config.model import NAME_RULE
 from penstock.config.pipeline import (
+    RESERVED,
     ColumnConfig,
     Correction,
     History,
@@ -46,7 +47,12 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("The file", "", Pipeline),
     ("`source`", "Where records come from while the stream runs.", Source),
     ("`history`", "What `preload__<pipeline>` takes in.", History),
-    ("`columns`", "Short form: `name: type`.", ColumnConfig),
+    (
+        "`columns`",
+        "Short form: `name: type`. Reserved, in any case, since the tables use them:"
+        f" `{'`, `'.join(RESERVED)}`.",
+        ColumnConfig,
+    ),
     ("`id`", "Refuses records whose id arrived before.", Id),
     ("`steps`", "One entry a step; its key is its name.", StepConfig),
     ("`window`", "`{size}`, `{size, slide}` or `{since, period}`.", WindowConfig),
@@ -67,7 +73,7 @@ KINDS: dict[Any, str] = {
     int: "whole number",
     AwareDatetime: "instant with a zone",
 }
-VALIDATED = {"_is_cron": "cron line, five fields", "_is_zone": "time zone"}
+VALIDATED = {"_is_cron": "cron line, five fields", "_is_zone": "time zone", "_is_form": "form"}
 INTRODUCTION = """\
 A pipeline is one file, `include/pipelines/<name>.yaml`. Unknown keys are refused; `penstock
 validate` names every problem of every file with its line and the remedy.

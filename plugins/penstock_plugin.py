@@ -1,4 +1,4 @@
-"""Registers what Penstock adds to Airflow: the quality reports and the listener of streams.
+"""Registers what Penstock adds to Airflow: quality reports, listeners, who gets a slot first.
 
 Airflow loads this file in every process, each task's included. So it only registers: the web
 application is imported when the api-server asks for it, and nowhere else.
@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from penstock_airflow import listeners
+from penstock_airflow import listeners, refusal
+from penstock_airflow.priority import PersonsFirst
 
 PREFIX = "/penstock"
 
@@ -30,6 +31,12 @@ class PenstockPlugin(AirflowPlugin):
         }
     ]
     listeners: ClassVar[list[ModuleType]] = [listeners]
+    priority_weight_strategies: ClassVar[list[type[PersonsFirst]]] = [PersonsFirst]
+
+    @classmethod
+    def on_load(cls, *_arguments: Any, **_more: Any) -> None:
+        """Once a process, where runs may be created: refuse what no run of ours understands."""
+        refusal.install()
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:

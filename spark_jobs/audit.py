@@ -11,9 +11,14 @@ from penstock.core.request import JobRequest
 from penstock.lake.audits import record_audit
 from penstock.lake.covered import errors_of
 from penstock.lake.tables import Tables
+from penstock.lake.unsettled import with_unsettled
+from penstock.lake.view import notes
 from penstock.quality.bound import Errors
+from penstock.quality.comparisons import complete
 from penstock.quality.pictures import pictures
+from penstock.quality.reports import Appendix
 from penstock.quality.suite import run_suite
+from penstock.runtime.streams.control import reasons
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.session import open_session, settings_of
 
@@ -23,10 +28,11 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
     pipeline = pipeline_of(request, settings)
     tables, clock = Tables(settings.lake_uri, pipeline.name), SystemClock()
     with open_session(f"audit__{pipeline.name}", settings_of(settings)) as spark:
-        rows = Audit(spark, tables, pipeline, clock).comparisons(correction_interval(pipeline))
-    if not rows:
-        return {"audited": 0, "said": "no step has sealed anything yet: nothing to audit"}
-    at = clock.now()
+        asked = Audit(spark, tables, pipeline, clock)
+        found = asked.comparisons(correction_interval(pipeline))
+    rows, at = complete(found, [*pipeline.steps]), clock.now()
+    why = reasons(settings.streams, pipeline.name)
+    rows = with_unsettled(rows, tables, pipeline, settings.home, at, why)
     errors = {
         name: Errors(target.epsilon, target.delta, values)
         for step in pipeline.specs
@@ -34,22 +40,19 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         for name, target, values in errors_of(tables, step, quality)
     }
     verdict = run_suite(
-        pd.DataFrame(rows),
-        pipeline=pipeline.name,
-        steps=[row["step"] for row in rows],
-        run_name=request.run_id,
-        root=settings.docs / ".gx" / pipeline.name,
-        site=settings.docs / pipeline.name,
-        at=at,
-        errors=errors,
-        pictures=pictures(tables, pipeline),
-    )
-    failed = [f"{f.claim}: {f.observed}" for f in verdict.failed]
-    record_audit(tables, request.run_id, at, rows, verdict.success, failed)
-    outcome = {"audited": len(rows), "report": verdict.report, "failed": failed}
+        pd.DataFrame(rows), pipeline=pipeline.name, steps=[*pipeline.steps],
+        run_name=request.run_id, root=settings.docs / ".gx" / pipeline.name,
+        site=settings.docs / pipeline.name, at=at, errors=errors,
+        appendix=Appendix(pictures(tables, pipeline), notes(tables, pipeline.specs)),
+    )  # fmt: skip
+    failed = [f.told for f in verdict.failed]
+    record_audit(tables, pipeline.specs, request.run_id, at, rows, verdict.success, failed)
+    outcome = {"audited": len(found), "state": verdict.status, "report": verdict.report,
+               "failed": failed, "said": verdict.said}  # fmt: skip
     if not verdict.success:
-        said = "; ".join([*failed, *(str(e) for f in verdict.failed for e in f.examples[:3])])
-        raise BlockedByQualityError(f"{pipeline.name}: {said}. Report: {verdict.report}", outcome)
+        said = f"{pipeline.name}: {verdict.told}{asked.missed}. Report: {verdict.report}"
+        raise BlockedByQualityError(said, outcome)
+    asked.raise_missed()
     return outcome
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from penstock.config.catalog import Catalog
+from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.control.job import Outcome, run_job
 from penstock.core.request import JobRequest
@@ -12,7 +12,7 @@ from penstock.lake.tables import Tables
 
 def maintain(request: JobRequest, settings: Settings) -> Outcome:  # noqa: ARG001  every pipeline
     """Every pipeline's tables, one after the other; nothing here needs a JVM."""
-    pipelines = Catalog.read(settings.pipelines).pipelines
+    pipelines = catalog_in_force(settings).pipelines
     done = {p.name: maintain_pipeline(Tables(settings.lake_uri, p.name), p) for p in pipelines}
     return {"pipelines": done}
 

@@ -24,6 +24,7 @@ import pytest
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.measure import ColumnType
+from penstock.core.place import path_of
 from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackPolicy, fold
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
@@ -31,10 +32,12 @@ from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan
 from penstock.lake.digest import lateness_of
-from penstock.lake.generation import Registry, controller_before, generations
 from penstock.lake.log import slack_changes
 from penstock.lake.read import read_table
-from penstock.lake.tables import ARROW, INSTANT, Tables, local
+from penstock.lake.registry import Registry
+from penstock.lake.start import epoch_of
+from penstock.lake.tables import ARROW, INSTANT, Tables
+from penstock.spark.chunks import Grid
 from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
 from penstock.spark.kernel import hash_rows
 from penstock.spark.mapper import Classes, Marks, map_records
@@ -96,6 +99,12 @@ class RecordingPulse:
 
     def beat(self, *, step: str | None = None, **figures: Any) -> None:
         (self.figures if step is None else self.steps.setdefault(step, {})).update(figures)
+
+    def works(self, sealed: int) -> None:
+        self.figures["sealed"] = sealed
+
+    def fail(self, error: str) -> None:
+        self.figures["error"] = error
 
     def should_stop(self) -> bool:
         return self.stop_when(self)
@@ -390,9 +399,8 @@ class LocalQuery:
         dies: Callable[[], None] = lambda: None,
     ) -> None:
         spec = tables.events(pipeline.types)
-        self.generation = Registry(tables, clock, Table(spec)).start(step)
-        every = generations(tables, step)
-        epoch = next(g for g in every if g.number == self.generation.epoch)
+        self.generation = Registry(tables, clock, pipeline).start(step)
+        epoch = epoch_of(tables, step, self.generation)
         changes = tuple(slack_changes(tables, step.name))
         past = past_marks(tables, Table(spec), epoch, self.generation, changes, step.window)
         self.step, self.dies = step, dies
@@ -402,14 +410,13 @@ class LocalQuery:
                 tables,
                 spec,
                 self.generation,
-                controller_before(tables, step, self.generation),
                 past,
                 (0, 1),
                 2,
                 blocks,
             )
         )
-        self.folder = local(tables.checkpoint(step, self.generation.number))
+        self.folder = path_of(tables.checkpoint(step, self.generation.number))
         self.sink = StepSink(tables, step, self.generation.number, clock, lambda _: None)
         for name in ("offsets", "commits", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
@@ -469,18 +476,34 @@ class LocalCorrector(Corrector):
     def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec, clock: Any) -> None:
         super().__init__(None, tables, pipeline, step, clock)
 
-    def _chunks(self, plan: CorrectionPlan, wanted: pa.Table | None) -> list[tuple[int, int]]:
-        if wanted is not None:
-            return super()._chunks(plan, wanted)
-        size, events = self.step.window.size, self._events(plan)
-        if not events.num_rows:
-            return []
-        times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+    def _range(self, plan: CorrectionPlan) -> tuple[int, int]:
+        times = self._times(plan)
+        if not len(times):
+            return 0, 0
+        size = self.step.window.size
         low, high = int(times.min()) - size, min(int(times.max()), plan.watermark - size) + 1
         low = low if plan.since is None else max(low, plan.since)
-        high = high if plan.until is None else min(high, plan.until)
-        middle = (low + high) // 2
-        return [(a, b) for a, b in ((low, middle), (middle, high)) if b > a]
+        return low, (high if plan.until is None else min(high, plan.until))
+
+    def _counted(
+        self, plan: CorrectionPlan, grid: Grid, spans: list[tuple[int, int]]
+    ) -> tuple[Any, Any]:
+        times = self._times(plan)
+        inside = np.zeros(len(times), bool)
+        for since, until in spans:
+            inside |= (times >= since) & (times < until)
+        return np.unique((times[inside] - grid.low) // grid.width, return_counts=True)
+
+    def _times(self, plan: CorrectionPlan) -> Any:
+        return np.asarray(pc.cast(self._events(plan)["event_time"], pa.int64()))
+
+    def _panes_since(self, plan: CorrectionPlan) -> np.ndarray:
+        events, window = self._events(plan), self.step.window
+        times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+        new = np.asarray(events["arrival_seq"]) > plan.after_seq
+        if plan.watermark > plan.answered:
+            new |= times >= plan.answered - window.size
+        return np.unique([window.pane_of(int(at)) for at in times[new]]).astype(np.int64)
 
     def _recompute(
         self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
@@ -496,11 +519,11 @@ class LocalCorrector(Corrector):
         found = [self.wire.windows.empty_table()]
         if mapped:
             panes = pa.Table.from_batches(mapped)
-            reduced = _reducing(self.step, low, high, plan.watermark, starts)
+            reduced = _reducing(self.step, plan, low, high, starts)
             shards = sorted(set(panes["shard"].to_pylist()))
             found += [reduced(panes.filter(pc.equal(panes["shard"], shard))) for shard in shards]
         table = pa.concat_tables(found)
-        return table if wanted is None else self._semi_join(table, wanted)
+        return self._semi_join(table, wanted) if self._by_touch(plan) else table
 
     def _events(self, plan: CorrectionPlan) -> pa.Table:
         names = ["arrival_seq", "event_time", "block", *self.step.columns]

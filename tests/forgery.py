@@ -12,11 +12,12 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from penstock.lake.commit import Table
-from penstock.lake.ingest.door import HISTORY
+from penstock.lake.log import HISTORY
 from penstock.lake.read import read_table
 from penstock.lake.tables import TableSpec
+from penstock.lake.unsettled import with_unsettled
 from penstock.lake.view import answers_in_force, position
-from penstock.quality.checks import CHECKS, Severity
+from penstock.quality.checks import CHECKS, Check, Severity
 from penstock.quality.comparisons import Example, checked, examples_of
 from penstock.spark.audit import Audit
 from penstock.spark.correct import start_epochs
@@ -36,11 +37,13 @@ class Verdict:
 
     Attributes:
         red: columns whose critical expectation does not hold.
+        warned: columns of which a warning is given.
         said: every example as a person reads it.
         row: the comparisons.
     """
 
     red: set[str]
+    warned: set[str]
     said: tuple[str, ...]
     row: Row
 
@@ -48,14 +51,20 @@ class Verdict:
 def audited(spark: SparkSession, lake: Lake, at: datetime = NOON) -> Verdict:
     """Audit a lake of one step; the suite's own bounds judge it."""
     rows = Audit(spark, lake.tables, lake.pipeline, FixedClock(at)).comparisons(INTERVAL)
+    rows = with_unsettled(rows, lake.tables, lake.pipeline, lake.home, at, {})
     (row,) = checked(pd.DataFrame(rows), pipeline="p").to_dict("records")
-    red = {
-        check.column
-        for check in CHECKS
-        if check.severity is Severity.CRITICAL and not check.least <= row[check.column] <= 0
-    }
+    failed = [check for check in CHECKS if not _holds(check, row[check.column])]
+    red, warned = (
+        {check.column for check in failed if check.severity is severity}
+        for severity in (Severity.CRITICAL, Severity.WARNING)
+    )
     examples: tuple[Example, ...] = examples_of(row["step"], row["examples"])
-    return Verdict(red, tuple(map(str, examples)), row)
+    return Verdict(red, warned, tuple(map(str, examples)), row)
+
+
+def _holds(check: Check, value: float) -> bool:
+    above = check.least is None or value >= check.least
+    return above and (check.greatest is None or value <= check.greatest)
 
 
 class Forger:
@@ -67,6 +76,7 @@ class Forger:
             "events": tables.events(lake.pipeline.types),
             "quarantine": tables.quarantine(),
             "blocks": tables.blocks(),
+            "plans": tables.plans(),
             "decisions": tables.decisions(),
             "registry": tables.registry(),
             "corrections": tables.corrections(),

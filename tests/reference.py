@@ -19,6 +19,7 @@ from typing import Any
 
 NEVER, ALWAYS = -(2**62), 2**62
 DATA, IDLE, END = "data", "idle", "end"
+NONE = Fraction(0)
 
 Record = Mapping[str, Any]
 Key = tuple[Any, ...]
@@ -91,14 +92,16 @@ class Value:
     """One measure's value, and sum|x| of what it was taken over: the scale of its tolerance."""
 
     value: Any
-    size: float
+    size: Fraction
     exact: bool
 
     def equals(self, found: Any, tolerance: float = 1e-15) -> bool:
         """Exactly for counts, integers, min and max; else within tolerance x sum|x|."""
         if self.exact or self.value is None or found is None:
             return bool(found == self.value and type(found) is type(self.value))
-        return abs(Fraction(found) - Fraction(self.value)) <= Fraction(tolerance * self.size)
+        if math.isinf(self.value) or math.isinf(found):
+            return bool(found == self.value)
+        return abs(Fraction(found) - Fraction(self.value)) <= Fraction(tolerance) * self.size
 
 
 @dataclass(frozen=True)
@@ -128,23 +131,30 @@ class Answers:
 def value_of(measure: Measure, records: Sequence[Record]) -> Value:
     """The measure over some records: null is ignored, nothing seen is null, a count is 0."""
     if measure.over is None:
-        return Value(len(records), 0.0, exact=True)
+        return Value(len(records), NONE, exact=True)
     seen = [x for x in (measure.over(r) for r in records) if x is not None]
     if measure.function == "count":
-        return Value(len(seen), 0.0, exact=True)
+        return Value(len(seen), NONE, exact=True)
     if not seen:
-        return Value(None, 0.0, exact=True)
+        return Value(None, NONE, exact=True)
     if measure.function in {"min", "max", "quantile"}:
         rank = max(1, math.ceil(Fraction(str(measure.phi)) * len(seen)))
         picked = {"min": 1, "max": len(seen), "quantile": rank}[measure.function]
         picked = sorted(seen)[picked - 1]
-        return Value(picked + 0 if isinstance(picked, int) else picked + 0.0, 0.0, exact=True)
+        return Value(picked + 0 if isinstance(picked, int) else picked + 0.0, NONE, exact=True)
     whole = all(isinstance(x, int) for x in seen)
-    size = math.fsum(abs(x) for x in seen)
+    total, size = sum(map(Fraction, seen)), sum(abs(Fraction(x)) for x in seen)
     if measure.function == "sum":
-        return Value(sum(seen) if whole else math.fsum(seen), size, exact=whole)
-    total = Fraction(sum(seen)) if whole else Fraction(math.fsum(seen))
-    return Value(float(total / len(seen)), size / len(seen), exact=False)
+        return Value(int(total) if whole else double(total), size, exact=whole)
+    return Value(double(total / len(seen)), size / len(seen), exact=False)
+
+
+def double(exact: Fraction) -> float:
+    """The nearest double; infinite beyond the largest."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
 
 
 def answer_of(step: Step, records: Sequence[Record], through_seq: int) -> Answer:
@@ -198,13 +208,14 @@ class Mark:
         return Mark(max(self.watermark, t_max - wait), t_max, k)
 
 
-def start_mark(step: Step, blocks: Sequence[Block], start: int) -> Mark:
+def start_mark(step: Step, blocks: Sequence[Block], start: int, begun: Slack | None = None) -> Mark:
     """The fold at a step's start: all blocks before it are its history.
 
     Live blocks of it move the watermark as always, under the slack of the start; what came as
-    history lets it stand at the window that holds the newest record (less a fixed slack).
+    history lets it stand at the window that holds the newest record (less a fixed slack). The
+    slack of the start is ``begun`` where it was edited before the first block came.
     """
-    mark, slack = Mark(), slack_at(step, start)
+    mark, slack = Mark(), begun or slack_at(step, start)
     for block, lags in zip(blocks[:start], lateness(blocks)[:start], strict=True):
         mark = mark.after(block, lags, slack)
     old = [r["event_time"] for b in blocks[:start] if not b.live for r in b.records if r]
@@ -218,11 +229,11 @@ def start_mark(step: Step, blocks: Sequence[Block], start: int) -> Mark:
 
 
 def run(  # noqa: C901, PLR0912  in one piece, as one reads it
-    step: Step, blocks: Sequence[Block], start: int = 0
+    step: Step, blocks: Sequence[Block], start: int = 0, begun: Slack | None = None
 ) -> Answers:
-    """Every answer of a step that started before block ``start``."""
+    """Every answer of a step that started before block ``start``, with slack ``begun``."""
     out = Answers()
-    mark = start_mark(step, blocks, start)
+    mark = start_mark(step, blocks, start, begun)
     marks = [mark.watermark]
     for i, lags in enumerate(lateness(blocks)):
         if i >= start:

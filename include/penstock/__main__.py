@@ -3,14 +3,17 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from pydantic import ValidationError
 from rich.console import Console
 
-from penstock.config.catalog import Catalog
+from penstock.config.catalog import ConfigProblem, line_of
+from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.place import is_remote, path_of
 from penstock.runtime import terminal
 
 _CONSOLE = Console()
@@ -21,8 +24,9 @@ def up(settings: Settings, _arguments: argparse.Namespace) -> int:
     """Start PostgreSQL and Airflow, wait until they are healthy."""
     from penstock.runtime import embedded, report
 
+    first = not embedded.passwords(settings)
     state = embedded.up(settings, _CONSOLE)
-    report.show_entrance(settings, state.url, _CONSOLE)
+    report.show_entrance(settings, state.url, _CONSOLE, first=first)
     return 0
 
 
@@ -45,15 +49,44 @@ def validate(settings: Settings, _arguments: argparse.Namespace) -> int:
     """Check every pipeline file; exit status 1 when one has a problem."""
     if not settings.pipelines.is_dir():
         raise ConfigError(f"{settings.pipelines} is no folder. Set PENSTOCK_PIPELINES to one.")
-    catalog = Catalog.read(settings.pipelines)
+    from penstock.lake.ingest.place import problems
+
+    catalog = catalog_in_force(settings)
+    errors = [*catalog.errors]
     for pipeline in catalog.pipelines:
         steps = ", ".join(pipeline.steps)
-        _CONSOLE.print(f"[green]✓[/] {pipeline.name}: {steps}", highlight=False, soft_wrap=True)
-    for problem in catalog.errors:
+        if pipeline.name in catalog.standing_in:
+            said = f"! {pipeline.name}: its last valid definition stays in force: {steps}"
+            _CONSOLE.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
+            continue
+        found = problems(pipeline, settings.home.absolute(), settings.lake_uri)
+        path = pipeline.path
+        errors += [
+            ConfigProblem(path, line_of(path, p.keys), ".".join(p.keys), p.problem, p.remedy)
+            for p in found
+        ]
+        if not found:
+            _CONSOLE.print(f"[green]✓[/] {pipeline.name}: {steps}", highlight=False, soft_wrap=True)
+    for problem in errors:
         _ERRORS.print(f"✗ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
     if not catalog.pipelines and not catalog.errors:
-        _CONSOLE.print(f"{settings.pipelines} holds no pipeline file (*.yaml).")
-    return 1 if catalog.errors else 0
+        _CONSOLE.print(f"{settings.pipelines} holds no pipeline file (*.yaml).", markup=False)
+    return 1 if errors else 0
+
+
+def backup(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Copy one instant of the running lake into a folder; only what is new is copied."""
+    from penstock.runtime.backup import back_up
+
+    return back_up(terminal.anchored(settings), arguments.folder, SystemClock(), _CONSOLE)
+
+
+def restore(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Make the lake what it was when a backup was taken, after checking every file of it."""
+    from penstock.runtime import backup
+
+    settings, folder = terminal.anchored(settings), arguments.folder
+    return backup.restore(settings, folder, SystemClock(), _CONSOLE, replace=arguments.replace)
 
 
 def demo(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -63,9 +96,8 @@ def demo(settings: Settings, arguments: argparse.Namespace) -> int:
     return run_demo(settings, arguments.setup_seconds)
 
 
-COMMANDS = {
-    command.__name__: command for command in (up, down, status, validate, *terminal.COMMANDS, demo)
-}
+_ALL = (up, down, status, validate, *terminal.COMMANDS, backup, restore, demo)
+COMMANDS = {command.__name__: command for command in _ALL}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -78,6 +110,11 @@ def parser() -> argparse.ArgumentParser:
     }
     parts["demo"].add_argument(
         "--setup-seconds", type=float, default=0.0, help="what set-up took before, to be shown"
+    )
+    for name in ("backup", "restore"):
+        parts[name].add_argument("folder", type=_folder, metavar="DIR", help="of backups")
+    parts["restore"].add_argument(
+        "--replace", action="store_true", help="move a lake that is not empty away first"
     )
     terminal.add_arguments(parts)
     return whole
@@ -96,7 +133,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PenstockError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
+        if arguments.command in {"backup", "restore"}:
+            return _fail("interrupted; what was there is whole: call it again")
         return _fail("interrupted; what was started goes on in the background: penstock status")
+
+
+def _folder(text: str) -> Path:
+    if is_remote(text):
+        raise argparse.ArgumentTypeError(f"{text} is no folder of this machine")
+    return path_of(text)
 
 
 def _fail(message: str) -> int:

@@ -1,11 +1,11 @@
 """The fields of the trigger forms, and what a run's values mean."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import Param
-from airflow.sdk.exceptions import AirflowFailException
 
 
 def _instant(title: str, description: str) -> Param:
@@ -46,6 +46,30 @@ def preload() -> dict[str, Param]:
     }
 
 
+FORMS: dict[str, Callable[[], dict[str, Param]]] = {"correct": correction, "preload": preload}
+JOBS = {*FORMS, "correct_soon", "audit", "stream", "maintain"}
+
+
+def require_conf(dag_id: str, conf: Mapping[str, Any]) -> None:
+    """Refuse what a run is told beyond its form, for DAGs of ours: nobody would read it.
+
+    Raises:
+        ValueError: an unknown key, an instant that is none, or an empty range; says the remedy.
+    """
+    job, ours, _ = dag_id.partition("__")
+    if not ours or job not in JOBS:
+        return
+    known = list(FORMS[job]()) if job in FORMS else []
+    for key in conf:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
+            if not known:
+                remedy = "There is nothing to fill in."
+            raise ValueError(f"{dag_id} knows no {key}. {remedy}")
+    told_range(conf)
+
+
 def event_range(
     params: Mapping[str, Any], *, backfill: bool, interval: tuple[datetime | None, datetime | None]
 ) -> tuple[datetime | None, datetime | None]:
@@ -55,26 +79,33 @@ def event_range(
     a scheduled run only says when it ran, since late records may belong to any former window.
 
     Raises:
-        AirflowFailException: the form's range is empty, or not made of instants.
+        ValueError: the form's range is empty, or not made of instants.
     """
-    if backfill:
-        return interval
+    return interval if backfill else told_range(params)
+
+
+def told_range(params: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
+    """The range [start, end) of event time that a form names.
+
+    Raises:
+        ValueError: it is empty, or not made of instants.
+    """
     start, end = _read("From", params.get("from")), _read("To", params.get("to"))
     if start is not None and end is not None and start >= end:
-        raise AirflowFailException(
+        raise ValueError(
             f"From ({start.isoformat()}) is not before To ({end.isoformat()}): the range is empty."
             " Trigger again with From before To."
         )
     return start, end
 
 
-def _read(field: str, text: str | None) -> datetime | None:
-    if not text:
+def _read(field: str, text: Any) -> datetime | None:
+    if text is None or text == "":
         return None
     try:
         instant = datetime.fromisoformat(text)
-    except ValueError as wrong:
-        raise AirflowFailException(
+    except (TypeError, ValueError) as wrong:
+        raise ValueError(
             f"{field} is not an instant: {text}. Trigger again with a form like"
             " 2013-10-01T00:00:00+00:00."
         ) from wrong

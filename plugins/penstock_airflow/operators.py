@@ -7,16 +7,25 @@ from typing import Any, ClassVar
 from airflow.exceptions import AirflowException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
 from airflow.triggers.base import StartTriggerArgs
 
+from penstock.config.settings import JVM_FULL, JVM_FULL_SAID, JVM_OPTIONS
+from penstock.core.place import uri_of
 from penstock.core.request import Job, JobRequest
 from penstock.runtime.streams.spec import environment_of
 from penstock_airflow import forms, wiring
+from penstock_airflow.priority import OF_A_JOB, PersonsFirst
 from penstock_airflow.submit import JobSubmitHook
 from penstock_airflow.triggers import StreamTrigger
 
 BLOCKED, TERMINAL = 10, 20
+NOTHING = "nothing"
+"""State of an audit that compared nothing: neither passed nor failed."""
 POOL = "spark"
 
 
@@ -24,7 +33,8 @@ class SubmitJobOperator(SparkSubmitOperator):
     """Run one job of ``spark_jobs/`` to its end.
 
     Exit code 10 (an audit's critical expectation failed) and 20 (a person has to change
-    something) fail the task at once; any other failure is tried again. What the job says of its
+    something) fail the task at once; any other failure is tried again. An audit that compared
+    nothing is skipped: neither green nor red. What the job says of its
     outcome is the XCom ``outcome``, also when it failed.
 
     Args:
@@ -45,21 +55,32 @@ class SubmitJobOperator(SparkSubmitOperator):
             "conn_id": "spark_default",
             "name": job if pipeline is None else f"{job}__{pipeline}",
             "pool": POOL,
+            "priority_weight": OF_A_JOB[job],
+            "weight_rule": PersonsFirst(),
             "retries": 2,
             "retry_delay": timedelta(seconds=10),
+            "execution_timeout": timedelta(hours=12),  # what hangs all the same ends some day
         } | kwargs
         super().__init__(**kwargs)
         self.job, self.pipeline, self.digest = job, pipeline, digest
 
     def request(self, context: Context) -> JobRequest:
-        """What this run asks of the job."""
+        """What this run asks of the job.
+
+        Raises:
+            AirflowFailException: it was told what nobody understands.
+        """
         run = context["dag_run"]
         params = context.get("params") or {}
-        start, end = forms.event_range(
-            params,
-            backfill=run.run_type == "backfill",
-            interval=(run.data_interval_start, run.data_interval_end),
-        )
+        try:  # refused at the trigger already, but for a trigger that has no plugins
+            forms.require_conf(self.dag_id, run.conf or {})
+            start, end = forms.event_range(
+                params,
+                backfill=run.run_type == "backfill",
+                interval=(run.data_interval_start, run.data_interval_end),
+            )
+        except ValueError as wrong:
+            raise AirflowFailException(str(wrong)) from wrong
         return JobRequest(
             job=Job(self.job),
             run_id=run.run_id,
@@ -76,13 +97,14 @@ class SubmitJobOperator(SparkSubmitOperator):
         Raises:
             AirflowFailException: no retry can help.
             AirflowException: a retry may help.
+            AirflowSkipException: there was nothing to audit.
         """
         settings = wiring.settings()
         request = self.request(context)
-        self.application = str(settings.root / "spark_jobs" / f"{self.job}.py")
+        self.application = uri_of(settings.root / "spark_jobs" / f"{self.job}.py")
         self.application_args = request.to_argv()
         self._driver_memory = settings.driver_memory
-        jars = sorted(str(jar) for jar in settings.jars.glob("*.jar"))
+        jars = sorted(uri_of(jar) for jar in settings.jars.glob("*.jar"))
         if not jars:
             raise AirflowFailException(f"{settings.jars} holds no jars of Delta. Run: make setup")
         self.jars = ",".join(jars)
@@ -95,6 +117,9 @@ class SubmitJobOperator(SparkSubmitOperator):
             super().execute(context)
         except AirflowException:
             raise self._verdict(hook) from None  # its text is the whole output over again
+        else:
+            if (hook.outcome or {}).get("state") == NOTHING:
+                raise AirflowSkipException((hook.outcome or {}).get("said"))
         finally:
             if hook.outcome is not None:
                 context["ti"].xcom_push(key="outcome", value=hook.outcome)
@@ -106,7 +131,7 @@ class SubmitJobOperator(SparkSubmitOperator):
 
     def _get_hook(self) -> JobSubmitHook:
         return JobSubmitHook(
-            conf=self.conf,
+            conf={"spark.driver.extraJavaOptions": JVM_OPTIONS} | (self.conf or {}),
             conn_id=self._conn_id,
             jars=self.jars,
             total_executor_cores=self._total_executor_cores,
@@ -133,6 +158,8 @@ class SubmitJobOperator(SparkSubmitOperator):
         said = "\n".join(line for line in lines if line) or hook.last_words
         if outcome.get("report"):
             said += f"\nReport: {outcome['report']}"
+        if hook.exit_code == JVM_FULL:
+            said = JVM_FULL_SAID
         if hook.exit_code == BLOCKED:
             return AirflowFailException(f"{self.job} found what must not be:\n{said}")
         if hook.exit_code == TERMINAL:

@@ -145,15 +145,17 @@ class StreamTrigger(BaseTrigger):
 
     def _tell(self, now: StreamStatus) -> None:
         """Write a line into the task's log when something changed."""
-        said = (now.state, now.said.get("incarnation"), now.reason, now.error)
+        silent = now.state == "silent"  # its error tells the seconds, which are new at every look
+        error = now.wrong or now.error
+        said = (now.state, now.said.get("incarnation"), now.reason, silent or error)
         if said == self._told:
             return
         self._told = said
         text = "stream %s: %s incarnation=%s driver=%s reason=%s error=%s"
-        level = self.log.warning if now.state in {"waiting", "dead", "gave_up"} else self.log.info
+        level = self.log.warning if now.troubled or now.wrong else self.log.info
         level(
             text, self.pipeline, now.state, now.said.get("incarnation"),
-            now.said.get("driver_pid"), now.reason, now.error,
+            now.said.get("driver_pid"), now.reason, error,
         )  # fmt: skip
 
 

@@ -3,12 +3,14 @@
 Nothing here may reach an engine: DAG files are parsed every few seconds.
 """
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import Asset
 
 from penstock.config.catalog import Catalog
+from penstock.config.kept import catalog_in_force, keep
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.runtime.streams.paths import StreamPaths
@@ -24,8 +26,15 @@ def settings() -> Settings:
 
 
 def catalog() -> Catalog:
-    """All pipelines, and the problems of those that are not valid."""
-    return Catalog.read(settings().pipelines)
+    """All pipelines in force, and the problems of files; what is in use is kept.
+
+    A disk that is full must not take the DAGs with it.
+    """
+    here = settings()
+    found = catalog_in_force(here)
+    with suppress(OSError):
+        keep(here, found)
+    return found
 
 
 def answers(pipeline: str) -> Asset:

@@ -66,6 +66,25 @@ def test_the_shipped_pipelines_are_valid(tmp_path: Path) -> None:
     assert parse(tmp_path, ROOT / "include/pipelines")["errors"] == {}
 
 
+def test_a_typo_in_a_file_in_use_leaves_its_dags_beside_the_error(tmp_path: Path) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    (pipelines / "sensors.yaml").write_text(LIVE)
+    before = parse(tmp_path, pipelines)
+    (pipelines / "sensors.yaml").write_text(BROKEN)
+
+    after = parse(tmp_path, pipelines)
+
+    assert before["errors"] == {}
+    assert {n: d["serialized"] for n, d in after["dags"].items()} == {
+        n: d["serialized"] for n, d in before["dags"].items()
+    }
+    assert list(after["errors"]) == ["report_config_errors.py"]
+    said = after["errors"]["report_config_errors.py"]
+    assert f"sensors.yaml:{1 + BROKEN[: BROKEN.index('kees')].count(chr(10))}" in said
+    assert "By their last valid definition run: sensors" in said
+
+
 def test_parsing_twice_gives_the_same_so_airflow_keeps_one_version(parsed: dict[str, Any]) -> None:
     assert parsed["stable"]
 

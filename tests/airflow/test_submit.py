@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.exceptions import AirflowException
 from airflow.sdk.api.datamodels._generated import DagRunType
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from penstock.core.request import Job, JobRequest
 from penstock.runtime.streams.processes import marked
@@ -36,6 +36,7 @@ def context(run_type: str = "manual", **params: Any) -> Any:
     run = SimpleNamespace(
         run_id="r1",
         run_type=DagRunType(run_type),
+        conf={},
         data_interval_start=DAY[0],
         data_interval_end=DAY[1],
     )
@@ -64,7 +65,7 @@ def test_the_form_restricts_a_manual_run_and_no_zone_means_utc() -> None:
 
 
 def test_an_empty_range_is_refused_with_the_remedy() -> None:
-    with pytest.raises(AirflowFailException, match="Trigger again with From before To"):
+    with pytest.raises(ValueError, match="Trigger again with From before To"):
         forms.event_range(
             {"from": "2013-10-02T00:00:00Z", "to": "2013-10-01T00:00:00Z"},
             backfill=False,
@@ -73,7 +74,7 @@ def test_an_empty_range_is_refused_with_the_remedy() -> None:
 
 
 def test_a_word_that_is_no_instant_is_refused_with_the_remedy() -> None:
-    with pytest.raises(AirflowFailException, match="To is not an instant: soon"):
+    with pytest.raises(ValueError, match="To is not an instant: soon"):
         forms.event_range({"to": "soon"}, backfill=False, interval=(None, None))
 
 
@@ -103,7 +104,9 @@ def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     tools.mkdir()
     monkeypatch.setattr(sys, "executable", str(tools / "python"))
     (tools / "spark-submit").write_text(
-        '#!/bin/bash\nwhile [[ "$1" != *.py ]]; do shift; done\npython3 "$@"; exit $?\n'
+        '#!/bin/bash\nwhile [[ "$1" != *.py ]]; do shift; done\n'
+        "plain='import sys, urllib.parse as u; print(u.unquote(u.urlsplit(sys.argv[1]).path))'\n"
+        'file=$(python3 -c "$plain" "$1"); shift\npython3 "$file" "$@"; exit $?\n'
     )
     (tools / "spark-submit").chmod(0o755)
 
@@ -137,6 +140,27 @@ def test_an_exit_code_decides_about_a_retry(
     assert isinstance(failed.value, AirflowFailException) is (error is AirflowFailException)
     assert "2 wrong answers\nexact\nReport: p" in str(failed.value)
     assert asked["ti"].values["outcome"]["failed"] == ["exact"]
+
+
+def test_an_audit_that_compared_nothing_is_neither_green_nor_red(
+    submit: Any, tmp_path: Path
+) -> None:
+    said = '{"state": "nothing", "said": "nothing to say: no answer could be compared"}'
+    (tmp_path / "spark_jobs" / "audit.py").write_text(f"print('penstock-outcome: {said}')")
+    task, asked = submit("audit", "0")
+    with pytest.raises(AirflowSkipException, match="nothing to say"):
+        task.execute(asked)
+    assert asked["ti"].values["outcome"]["state"] == "nothing"
+
+
+def test_a_full_heap_is_said_with_its_remedy(submit: Any) -> None:
+    task, asked = submit("audit", "3")  # of a JVM with ExitOnOutOfMemoryError
+    with pytest.raises(AirflowException, match=r"heap was full.*PENSTOCK_DRIVER_MEMORY"):
+        task.execute(asked)
+
+
+def test_no_job_may_hang_for_ever() -> None:
+    assert correct().execution_timeout is not None
 
 
 def test_a_missing_connection_is_an_error_and_not_a_submission_to_yarn(

@@ -1,6 +1,7 @@
 """The trigger over a real supervisor whose driver is a small script instead of a stream host."""
 
 import asyncio
+import logging
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
 from penstock.runtime.streams import control
+from penstock.runtime.streams.paths import take_lock, write_json
 from penstock.runtime.streams.processes import kill_marked
 from penstock_airflow import listeners, wiring
 from penstock_airflow.operators import StreamOperator
@@ -32,6 +34,7 @@ from penstock.runtime.streams.paths import StreamPaths
 request = JobRequest.from_argv(sys.argv[1:])
 with Heart(StreamPaths(Settings().streams, request.pipeline), period=0.1) as heart:
     heart.beat(digest=request.digest)
+    heart.works(sealed=1)
     while not heart.wait(1):
         pass
 """
@@ -97,6 +100,28 @@ def test_a_terminal_error_fails_the_task_with_its_text(driver: Callable[[str], N
     event = asyncio.run(first(trigger()))
     assert isinstance(event, TaskFailedEvent)
     assert "no such column" in str(event.xcoms)
+
+
+def test_the_tasks_log_says_once_that_a_supervisor_is_silent(
+    driver: Callable[[str], None],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(StreamTrigger, "log", logging.getLogger("the task"))
+    watch = trigger()
+    paths = wiring.stream_paths("flights")
+    paths.folder.mkdir(parents=True)
+    lock = take_lock(paths.supervisor_lock)
+    assert lock is not None
+    long_ago = "2024-03-01T00:00:00+00:00"
+    write_json(paths.supervisor, {"state": "running", "pid": 4711, "at": long_ago})
+    for _ in range(3):  # its seconds grow; it is said once
+        assert watch._look() is None
+    said = [line.getMessage() for line in caplog.records if line.levelname == "WARNING"]
+    os.close(lock)
+    assert len(said) == 1
+    assert "flights: silent" in said[0]
+    assert "kill -CONT 4711" in said[0]
 
 
 def test_a_watch_that_is_over_leaves_the_stream_alone(driver: Callable[[str], None]) -> None:

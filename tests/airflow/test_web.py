@@ -65,13 +65,14 @@ def airflow_app(docs: Path) -> FastAPI:
     from airflow.api_fastapi.app import init_auth_manager
     from airflow.utils.db import initdb
 
-    from penstock_airflow.web.app import docs_folder
+    from penstock_airflow.web.app import docs_folder, pipeline_names
     from penstock_plugin import PenstockPlugin
 
     initdb()
     app = FastAPI()
     (mount,) = PenstockPlugin().fastapi_apps
     mount["app"].dependency_overrides[docs_folder] = lambda: docs
+    mount["app"].dependency_overrides[pipeline_names] = lambda: ["flights", "taxis"]
     app.mount(mount["url_prefix"], mount["app"])
     init_auth_manager(app)
     return app
@@ -153,6 +154,14 @@ def test_refusals_carry_the_headers_too(anonymous: TestClient) -> None:
     assert "content-security-policy" in anonymous.get(PAGES[0]).headers
 
 
+@pytest.mark.parametrize("path", ["docs", "docs/flights", "static", "/evil.example/", "docs//"])
+def test_no_answer_names_the_host_that_the_request_named(viewer: TestClient, path: str) -> None:
+    answer = viewer.get(f"/penstock/{path}", headers={"Host": "evil.example"})
+
+    assert "://evil.example" not in str(answer.headers)
+    assert not answer.headers.get("location", "/").startswith("//")
+
+
 def test_nothing_can_be_written(viewer: TestClient) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         assert viewer.request(method, PAGES[1]).status_code == 405
@@ -168,7 +177,26 @@ def test_the_overview_shows_the_last_audit_and_leaves_out_what_is_broken(
     assert 'src="docs/flights/timely-per_site.svg"' in page
     assert "correct__flights" not in page, "only without a picture"
     assert "<b>run</b>" not in page
+    assert page.count("Never audited") == 1
+    assert "audit__taxis" in page
     assert "broken" not in page
+
+
+def test_the_overview_shows_the_last_words_of_a_stream_that_cannot_start(
+    viewer: TestClient, airflow_app: FastAPI, tmp_path: Path
+) -> None:
+    from penstock_airflow.web.app import streams_folder
+
+    for name, state in (("flights", "gave_up"), ("rides", "finished")):
+        (tmp_path / f"{name}.supervisor.lock").touch()
+        said = {"state": state, "restarts": 6, "error": f"no worker of {name} <came>"}
+        (tmp_path / f"{name}.supervisor.json").write_text(json.dumps(said))
+    (mount,) = [route for route in airflow_app.routes if getattr(route, "path", "") == "/penstock"]
+    mount.app.dependency_overrides[streams_folder] = lambda: tmp_path  # type: ignore[attr-defined]
+    page = viewer.get("/penstock/").text
+    assert "gave up" in page
+    assert "no worker of flights &lt;came&gt;" in page
+    assert "no worker of rides" not in page, "a failure that is past"
 
 
 def test_without_any_audit_the_overview_says_what_to_do(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.config.settings import Settings
 from tests.crash.life import Life
-from tests.crash.matrix import Kept
+from tests.crash.rows import Kept
 from tests.spark.conftest import spark
 
 __all__ = ["spark"]

@@ -4,8 +4,8 @@
 ``preload``, ``stream``, ``correct``, ``audit``, ``maintain``; ``ingest``, the door alone;
 ``launch``, a supervisor whose driver is ``ingest``; ``judge``, an audit of comparisons that were
 made before, so that no JVM is needed; ``failure``, the note of a failed query;
-``propose``, another threshold of coverage;
-``keep:NAME``, a copy of the lake.
+``propose``, another threshold of coverage; ``decide``, a person's decision on a file; ``backup`` of
+the lake, and ``restore`` of it, in its place; ``keep:NAME``, a copy of the lake.
 """
 
 import json
@@ -17,6 +17,7 @@ from dataclasses import replace
 from importlib import import_module
 
 import pytest
+from rich.console import Console
 
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
@@ -24,13 +25,15 @@ from penstock.core import crash
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.request import Job, JobRequest
 from penstock.core.step import StepSpec
-from penstock.lake import maintain
+from penstock.lake import files, maintain
 from penstock.lake.commit import Table
-from penstock.lake.generation import Registry, note_failure
+from penstock.lake.generation import note_failure
 from penstock.lake.ingest import door, source
 from penstock.lake.log import LIVE
 from penstock.lake.proposed import propose
+from penstock.lake.registry import Registry
 from penstock.lake.tables import Tables
+from penstock.runtime.backup import back_up, restore
 from penstock.runtime.streams import control
 from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
@@ -38,6 +41,7 @@ from penstock.runtime.streams.spec import Limits, StreamSpec
 from penstock.spark.stream_host import StreamHost
 
 NAME = "p"
+BACKUPS = "backups"
 COMPARISONS = "comparisons.json"
 QUICK = Limits(tick=0.05, backoff=0.05, backoff_most=0.2)
 PATIENCE = 60.0
@@ -69,7 +73,7 @@ def _ingest(settings: Settings, _blocks: int) -> None:
     tables, clock = Tables(settings.lake_uri, NAME), SystemClock()
     with Heart(StreamPaths(settings.streams, NAME)):
         for step in pipeline.specs:
-            Registry(tables, clock, Table(tables.events(pipeline.types))).start(step)
+            Registry(tables, clock, pipeline).start(step)
         door.run_through(door.Door(tables, pipeline, settings.home, clock), LIVE, None, None)
 
 
@@ -95,6 +99,26 @@ def propose_other(tables: Tables, step: StepSpec, clock: Clock) -> None:
     propose(tables, step, spec, "measured", clock)
 
 
+def _decide(settings: Settings, _blocks: int) -> None:
+    """As a person does who accepts an unreadable file."""
+    accept_one(Tables(settings.lake_uri, NAME), SystemClock())
+
+
+def accept_one(tables: Tables, clock: Clock) -> None:
+    """A decision that changes nothing of what is read."""
+    table = Table(tables.decisions())
+    files.decide(table, files.ACCEPTED, [], "seen", clock.now(), block=0, numbers=[0])
+
+
+def _backup(settings: Settings, _blocks: int) -> None:
+    back_up(settings, settings.home / BACKUPS, SystemClock(), Console(stderr=True))
+
+
+def _restore(settings: Settings, _blocks: int) -> None:
+    folder, out = settings.home / BACKUPS, Console(stderr=True)
+    restore(settings, folder, SystemClock(), out, replace=True)
+
+
 def _failure(settings: Settings, _blocks: int) -> None:
     pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
     note_failure(Tables(settings.lake_uri, NAME), pipeline.specs[0])
@@ -111,7 +135,7 @@ def _judge(settings: Settings, _blocks: int) -> None:
 
 
 OWN = {"ingest": _ingest, "launch": _launch, "judge": _judge, "failure": _failure,
-       "propose": _propose}  # fmt: skip
+       "propose": _propose, "decide": _decide, "backup": _backup, "restore": _restore}  # fmt: skip
 
 if __name__ == "__main__":
     blocks, settings = int(sys.argv[1]), Settings()

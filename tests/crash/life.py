@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from penstock.lake.view import answers_in_force, balance, late_at, position, tim
 from penstock.runtime.streams.processes import MARK
 from penstock.spark.layout import Layout
 from tests import reference as ref
-from tests.crash.jobs import COMPARISONS
+from tests.crash.jobs import BACKUPS, COMPARISONS
 from tests.crash.points import Reached, read_trace
 from tests.doubles import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.lakes import Lake
@@ -33,11 +34,13 @@ from tests.streams import disordered, write_files
 
 JOBS = Path(__file__).with_name("jobs.py")
 HISTORY, LIVE = 500, 1_300
-JOURNEY = ("preload", "keep:begun", "propose", "keep:preloaded", "stream", "keep:answered",
-           "correct", "keep:corrected", "audit", "maintain", "failure")  # fmt: skip
-STARTS = {"preload": "", "propose": "begun", "ingest": "preloaded", "launch": "preloaded",
-          "stream": "preloaded", "correct": "answered", "audit": "corrected",
-          "maintain": "corrected"}  # fmt: skip
+JOURNEY = ("preload", "keep:begun", "propose", "keep:preloaded", "decide", "stream",
+           "keep:answered", "correct", "keep:corrected", "audit", "maintain",
+           "failure", "backup", "restore")  # fmt: skip
+STARTS = {"preload": "", "propose": "begun", "decide": "preloaded", "ingest": "preloaded",
+          "launch": "preloaded", "stream": "preloaded", "correct": "answered",
+          "audit": "corrected", "maintain": "corrected", "backup": "corrected",
+          "restore": "corrected"}  # fmt: skip
 """The copy of the lake a job starts from."""
 STEERED = {
     "slack": {"quantile": {"measure_after": "PT30M", "recent": "PT3H"}},
@@ -47,8 +50,6 @@ STEERED = {
 SEALED = ("generation", "micro_batch")
 DEADLINE = 600.0
 """Seconds; a busy machine is no failure."""
-MEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-"""For a JVM that lives a few seconds."""
 
 
 @dataclass
@@ -62,6 +63,11 @@ class Life:
     def blocks(self) -> int:
         """Most blocks a micro-batch takes."""
         return random.Random(self.seed).choice([2, 3, 4])  # noqa: S311
+
+    @cached_property
+    def ended(self) -> datetime:
+        """When it was lived."""
+        return datetime.fromtimestamp((self.folder / "lived").stat().st_mtime, UTC)
 
     @cached_property
     def scene(self) -> Scene:
@@ -85,6 +91,8 @@ class Life:
         kept = STARTS[job]
         if kept:
             shutil.copytree(self.scene.home / kept, home / "lake")
+        if job == "restore":
+            shutil.copytree(self.scene.home / BACKUPS, home / BACKUPS)
         if job == "audit":
             (home / COMPARISONS).write_text(json.dumps(self.comparisons))
         return scene
@@ -198,7 +206,7 @@ def settings_of(scene: Scene) -> Settings:
 
 def environment(scene: Scene, **more: str) -> dict[str, str]:
     """Of a process that works in a scene."""
-    own = {"JDK_JAVA_OPTIONS": " ".join(MEAN), MARK: mark_of(scene)}
+    own = {MARK: mark_of(scene), "PENSTOCK_SYNC": "true"}
     return scene.environment(**own, **more)
 
 

@@ -1,6 +1,5 @@
-"""The matrix: every point, in which job it kills, by which seed; and one row's course."""
+"""One row of the matrix: killed, damaged, audited, run again, compared."""
 
-import json
 import os
 import random
 import shutil
@@ -12,108 +11,46 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.core.clock import SystemClock
+from penstock.core.place import path_of
+from penstock.lake import durable
 from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations
 from penstock.lake.log import HISTORY
-from penstock.lake.tables import local
 from penstock.lake.view import position
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.processes import kill_marked
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import start_epochs
 from penstock.spark.stream_host import StreamFailedError
-from tests.crash.jobs import NAME, propose_other, run, small
+from tests.crash.jobs import NAME, accept_one, propose_other, run, small
 from tests.crash.life import DEADLINE, Life, environment, mark_of, settings_of
 from tests.crash.points import read_trace
+from tests.crash.rows import AFTER, DAMAGES, FAILURE, LOSSES, POINTS, SNAPSHOTS, Result
+from tests.disk import Disk
+from tests.doubles import FixedClock
 from tests.lakes import Lake
 from tests.spark.conftest import Scene
 from tests.spark.test_correct_and_audit import found
 
-SEEDS = (0, 1, 2)
-SIDES = ("before", "after")
-DOOR = ("ingest", "stream", "preload")
-COMMITS = {
-    "ingest plans": DOOR, "ingest quarantine": DOOR, "ingest events": DOOR, "ingest blocks": DOOR,
-    "registry registry": ("preload",), "slack decisions": ("preload",),
-    "speed late": ("stream",), "speed answers": ("stream",), "speed control": ("stream",),
-    "proposal decisions": ("propose",), "plan decisions": ("ingest", "stream"),
-    "coverage coverage": ("correct",),
-    "plan corrections": ("correct", "preload"), "correct answers": ("correct", "preload"),
-    "done corrections": ("correct", "preload"),
-    "audit audits": ("audit",), "report": ("audit",), "create": ("preload", "stream"),
-    "status p.spec.json": ("launch",), "status p.supervisor.json": ("launch",),
-    "status p.start.json": ("launch",), "status p.driver.json": ("launch",),
-}  # fmt: skip
-POINTS: dict[str, tuple[str, ...]] = {
-    f"{side} {commit}": jobs for commit, jobs in COMMITS.items() for side in SIDES
-}
-POINTS |= dict.fromkeys(
-    ["speed start", "speed begin", "speed offset", "speed cut", "speed read", "before state",
-     "inside state", "after state", "speed sink"], ("stream",),
-)  # fmt: skip
-POINTS |= dict.fromkeys(["suite begun", "suite cleared", "suite judged"], ("audit",))
-POINTS |= dict.fromkeys(
-    ["before compact", "before vacuum", "before checkpoint", "before cleanup", "after cleanup"],
-    ("maintain",),
-)
-POINTS |= dict.fromkeys(
-    ["supervisor launched", "supervisor detached", "supervisor driving"], ("launch",)
-)
-FAILURE = ("before failure", "after failure")
-POINTS |= dict.fromkeys(FAILURE, ("stream",))
-
-SNAPSHOTS = {"inside a snapshot": ".*.zip*.tmp", "after a snapshot": "*.zip"}
-"""Not points of ours: Spark's maintenance uploads them, and the harness watches the folder."""
-DAMAGES: dict[str, tuple[str, ...]] = {
-    "lost commit": ("commits/*",),
-    "lost commit and offset": ("commits/*", "offsets/*"),
-    "emptied commit": ("commits/*",),
-    "emptied offset": ("offsets/*",),
-    "emptied offset and commit": ("commits/*", "offsets/*"),
-    "lost state changes": ("state/*/*/*.changelog",),
-    "emptied state changes": ("state/*/*/*.changelog",),
-    "lost state": ("state",),
-    "lost checkpoint": (".",),
-}
-"""What a disk may have lost after the kill: the newest of these files, or a folder."""
-ROWS = (*POINTS, *SNAPSHOTS, *DAMAGES)
-AFTER: dict[str, tuple[str, ...]] = {
-    "preload": ("preload", "propose", "stream", "correct"),
-    "propose": ("propose", "stream", "correct"), "ingest": ("stream", "correct"),
-    "launch": ("launch", "stream", "correct"), "stream": ("stream", "correct"),
-    "correct": ("correct",), "audit": ("audit",), "maintain": ("maintain", "correct"),
-}  # fmt: skip
-"""What is run again after a kill; an audit comes last always."""
+SYNCS = "syncs.jsonl"
 ON_SPARK = ("stream", "correct")
 """Killed in one of these, a life goes on under Spark, else by the same code without a JVM."""
+REBUILDING = ("preload", "backup", "restore")
+"""After these a step may begin a new generation: a restored lake has no checkpoints."""
 ATTEMPTS = 5
 OTHER_CUT = 7
 """Most blocks a micro-batch takes once it goes on: law 0 does not care."""
-
-
-@dataclass
-class Result:
-    """One row's outcome."""
-
-    point: str
-    seed: int
-    job: str
-    times: int
-    seconds: float
-    starts: int = 1
-    """How often the stream had to be started until it went on."""
 
 
 @contextmanager
 def recovering(spark: SparkSession) -> Iterator[None]:
     """The real jobs in this process, over one Spark."""
     with small(OTHER_CUT) as patch:
+        patch.setattr(durable, "synced", lambda: True)
         for name in ("preload", "stream", "correct", "audit"):
             module = import_module(f"spark_jobs.{name}")
             patch.setattr(module, "open_session", lambda *_: nullcontext(spark))
@@ -165,7 +102,7 @@ class Row:
         self.life.check(scene)
         for lake in scene.lakes.values():
             assert pending_count(lake.tables, lake.step) == 0
-        if self.job != "preload" and self.point in POINTS and self.starts <= 1:
+        if self.job not in REBUILDING and self.point in POINTS and self.starts <= 1:
             for lake in scene.lakes.values():  # a kill alone never costs a checkpoint
                 assert len(generations(lake.tables, lake.step)) == 1
         shutil.rmtree(scene.home)
@@ -182,6 +119,12 @@ class Row:
         scene = self.life.at(self.job, self.home)
         if self.point in SNAPSHOTS:
             self._kill_when_seen(scene, SNAPSHOTS[self.point])
+        elif self.point in LOSSES:
+            disk = Disk(scene.home / "lake")
+            disk.settled()
+            self.kill(scene, self.point, self.times)
+            disk.replay(scene.home / SYNCS)
+            assert disk.lose(self.draw)
         else:
             self.kill(scene, self.point, self.times)
         return scene
@@ -190,7 +133,8 @@ class Row:
         """Run the job until it dies at the point."""
         trace = scene.home / f"{time.monotonic_ns()}.trace"
         process = self._start(scene, PENSTOCK_CRASH_TRACE=str(trace),
-                              PENSTOCK_CRASH_AT=f"{point}:{times}")  # fmt: skip
+                              PENSTOCK_CRASH_AT=f"{point}:{times}",
+                              PENSTOCK_CRASH_SYNCS=str(scene.home / SYNCS))  # fmt: skip
         code = process.wait(DEADLINE)
         reached = sum(each.point == point for each in read_trace(trace))
         assert reached >= times, f"{point} was reached {reached} times\n{self._log(scene)}"
@@ -252,7 +196,7 @@ class Row:
         damage = "lost state changes" if self.point in FAILURE else self.point
         for lake in scene.lakes.values():
             number = generations(lake.tables, lake.step)[-1].number
-            lose(local(lake.tables.checkpoint(lake.step, number)), damage)
+            lose(path_of(lake.tables.checkpoint(lake.step, number)), damage)
         return scene
 
     def audit(self, scene: Scene) -> list[str]:
@@ -261,7 +205,8 @@ class Row:
         if not any(position(each.tables, each.step) for each in scene.lakes.values()):
             return []
         interval = correction_interval(lake.pipeline)
-        rows = Audit(self.spark, lake.tables, lake.pipeline, SystemClock()).comparisons(interval)
+        clock = FixedClock(self.life.ended)  # a kept life is old: what waits in it is not overdue
+        rows = Audit(self.spark, lake.tables, lake.pipeline, clock).comparisons(interval)
         assert not [(row["step"], found(row), row["examples"]) for row in rows if found(row)]
         return [row["step"] for row in rows]
 
@@ -289,6 +234,10 @@ def _propose(lakes: list[Lake]) -> None:
     propose_other(hourly.tables, hourly.step, hourly.clock)
 
 
+def _decide(lakes: list[Lake]) -> None:
+    accept_one(lakes[0].tables, lakes[0].clock)
+
+
 def _stream(lakes: list[Lake]) -> None:
     queries = [lake.query(blocks=OTHER_CUT) for lake in lakes]
     lakes[0].ingest()
@@ -302,7 +251,8 @@ def _correct(lakes: list[Lake]) -> None:
 
 
 WITHOUT_JVM: dict[str, Callable[[list[Lake]], None]] = {
-    "preload": _preload, "propose": _propose, "stream": _stream, "correct": _correct,
+    "preload": _preload, "propose": _propose, "decide": _decide, "stream": _stream,
+    "correct": _correct,
 }  # fmt: skip
 
 
@@ -338,36 +288,3 @@ def lose(checkpoint: Path, damage: str) -> None:
 
 def _number(path: Path) -> int:
     return int(path.stem.split("_")[0])
-
-
-class Kept:
-    """Results of passed rows, kept for the same code: an interrupted matrix goes on."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.rows: dict[tuple[str, int], dict[str, Any]] = {}
-        for line in path.read_text().splitlines() if path.exists() else []:
-            row = json.loads(line)
-            self.rows[row["point"], row["seed"]] = row
-
-    def or_else(self, point: str, seed: int, live: Callable[[], Result]) -> dict[str, Any]:
-        """A row's kept result, or a new one."""
-        if (point, seed) not in self.rows:
-            row = vars(live())
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            self.rows[point, seed] = row
-        return self.rows[point, seed]
-
-    def table(self) -> list[str]:
-        """Point by seed, for people."""
-        out = [f"{'point':<32} {'seeds':<40} seconds, at most"]
-        for point in ROWS:
-            mine = [self.rows.get((point, seed)) for seed in SEEDS]
-            said = [f"{r['job']}:{r['times']}" if r else "not run" for r in mine]
-            most = max((r["seconds"] for r in mine if r), default=0)
-            out.append(f"{point:<32} {'  '.join(f'{x:<12}' for x in said):<40} {most:7.1f}")
-        done = sum((p, s) in self.rows for p in ROWS for s in SEEDS)
-        out.append(f"{done} of {len(ROWS)} x {len(SEEDS)} = {len(ROWS) * len(SEEDS)} rows passed")
-        return out

@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.crash.life import Life
-from tests.crash.matrix import ROWS, SEEDS, Kept, Row
+from tests.crash.matrix import Row
+from tests.crash.rows import ROWS, SEEDS, Kept
 
 pytestmark = [pytest.mark.spark, pytest.mark.all]
 

@@ -8,20 +8,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.core import crash
-from penstock.lake.generation import FAILED, FAILURES, _failures, note_failure
-from penstock.lake.tables import local
+from penstock.core.place import path_of
+from penstock.lake.generation import FAILED, FAILURES, failures, note_failure
 from tests.crash.life import Life
-from tests.crash.matrix import POINTS, Row
+from tests.crash.matrix import Row
 from tests.crash.points import LIBRARY, marks, sites, uncovered, unreached
+from tests.crash.rows import POINTS
 from tests.lakes import make_lake
 from tests.steps import CASES
 
 pytestmark = pytest.mark.spark
 TELLING = [
-    "after ingest plans",
+    "within ingest plans",
     "after ingest events",
-    "after registry registry",
-    "before cleanup",
     "supervisor driving",
     "inside state",
     "after speed answers",
@@ -70,19 +69,21 @@ def test_a_new_write_without_a_point_is_caught(
 def test_a_point_is_an_empty_function_unless_a_test_arms_it() -> None:
     assert crash.TRACE is None
     assert not crash.reached.__code__.co_names
+    assert crash.SYNCS is None
+    assert not crash.lasts.__code__.co_names
 
 
 def test_a_count_of_failures_that_was_emptied_counts_as_none(tmp_path: Path) -> None:
     lake = make_lake(tmp_path, CASES["sites"])
     lake.query()
-    folder = local(lake.tables.checkpoint(lake.step, 0))
+    folder = path_of(lake.tables.checkpoint(lake.step, 0))
     for _ in range(FAILURES):
         note_failure(lake.tables, lake.step)
-    assert _failures(str(folder), None) == FAILURES
+    assert failures(str(folder), None) == FAILURES
     (folder / FAILED).write_text("")
-    assert _failures(str(folder), None) == 0
+    assert failures(str(folder), None) == 0
     note_failure(lake.tables, lake.step)
-    assert _failures(str(folder), None) == 1
+    assert failures(str(folder), None) == 1
     assert lake.query().generation.number == 0
 
 

@@ -11,18 +11,6 @@ from penstock.config.settings import Settings
 from tests.e2e.rides import LOOP, RideFiles
 from tests.e2e.running import Embedded, Rest, eventually, free_port
 
-HERE = Path(__file__).parent
-ORDER = ("test_loop", "test_browser", "test_outages", "test_embedded")
-"""What breaks processes comes last, what ends them all at the very end."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> int:
-        ours = item.path.parent == HERE and item.path.stem in ORDER
-        return ORDER.index(item.path.stem) if ours else -1
-
-    items.sort(key=place)
-
 
 @pytest.fixture(scope="session")
 def embedded(request: pytest.FixtureRequest) -> Iterator[Embedded]:
@@ -31,7 +19,7 @@ def embedded(request: pytest.FixtureRequest) -> Iterator[Embedded]:
     folder = Path(tempfile.mkdtemp(prefix="penstock-e2e-"))
     pipelines = folder / "pipelines"
     pipelines.mkdir()
-    shutil.copy(HERE / "rides.yaml", pipelines)
+    shutil.copy(Path(__file__).parent / "rides.yaml", pipelines)
     shutil.copy(Settings().root / "include" / "pipelines" / "flights.yaml", pipelines)
     embedded = Embedded(Settings(home=folder / "home", port=free_port(), pipelines=pipelines))
     failed_before = request.session.testsfailed

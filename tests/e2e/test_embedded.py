@@ -16,6 +16,14 @@ pytestmark = pytest.mark.e2e
 PROCESSES = ["postgres", "api-server", "scheduler", "dag-processor", "triggerer"]
 
 
+def is_open(file: Path) -> bool:
+    """Whether others have any right to it; a file may be gone by now."""
+    try:
+        return bool(file.lstat().st_mode & 0o077) and not file.is_symlink()
+    except FileNotFoundError:
+        return False
+
+
 def test_up_ends_when_all_is_healthy_and_private(embedded: Embedded) -> None:
     assert list(embedded.processes()) == PROCESSES
     assert embedded.is_healthy(datetime.fromisoformat(embedded.state.since))
@@ -23,6 +31,12 @@ def test_up_ends_when_all_is_healthy_and_private(embedded: Embedded) -> None:
     assert probe.token(embedded.state.url, "admin", known["admin"])
     assert probe.token(embedded.state.url, "viewer", known["viewer"])
     assert probe.token(embedded.state.url, "admin", "wrong") is None
+    home = embedded.settings.home
+    assert home.stat().st_mode & 0o067 == 0, "the group's x may be the mask of an access list"
+    given = home / "rides"  # the source's files are their writer's
+    made = [file for file in home.rglob("*") if given not in (file, *file.parents)]
+    assert home / "lake" in made
+    assert [file for file in made if is_open(file)] == []
 
 
 def test_the_dags_of_the_project_are_parsed(embedded: Embedded) -> None:

@@ -19,7 +19,7 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log import HISTORY, LIVE
 from penstock.lake.maintain import maintain_pipeline
-from penstock.spark import correct as correct_module
+from penstock.spark import chunks
 from penstock.spark.sink import FencedError
 from tests import reference as ref
 from tests.doubles import LocalQuery, assert_same, blocks_of, lose_memory
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.law
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
-    monkeypatch.setattr(correct_module, "PAIRS_A_CHUNK", 16)
+    monkeypatch.setattr(chunks, "PAIRS_A_CHUNK", 16)
     monkeypatch.setattr(maintain_module, "FEW_FILES", 2)
 
 

@@ -3,7 +3,10 @@
 Three forms must agree: ``core.measure.Partial``, the vectorised kernel, exact fractions.
 """
 
+import math
+import sys
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +17,37 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import TerminalError
 from penstock.core.measure import Function, Partial
-from penstock.spark.kernel import exact_sum, exact_sum_longs, group, split_longs
+from penstock.spark.kernel import exact_sum, exact_sum_longs, group, split_longs, total_of
 from penstock.spark.layout import Layout
+from tests.reference import Measure, value_of
 from tests.steps import make_pipeline
 
 pytestmark = pytest.mark.law
 
+Sums = tuple[np.ndarray, np.ndarray]
+
 BOUND = Fraction(1, 10**15)
-doubles = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e290, max_value=1e290)
+GREATEST = sys.float_info.max
+EXTREMES = [GREATEST, 1e308, 2.0**960, 2.0**959, 2.0**1000, 1.0, 2.3e-308, 5e-324, 0.0]
+doubles = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
+    [*EXTREMES, *(-x for x in EXTREMES)]
+)
 longs = st.integers(-(2**63), 2**63 - 1)
 
 
 def near(found: float, values: list[float]) -> bool:
-    """Within 1e-15 x sum|x|, or within the least double there is."""
+    """Within 1e-15 x sum|x|, or within the least double there is; beyond the largest infinite."""
     true, size = sum(map(Fraction, values)), sum(abs(Fraction(v)) for v in values)
+    room = BOUND * size + Fraction(5e-324)
+    if math.isinf(found):
+        return (true if found > 0 else -true) + room > Fraction(GREATEST)
+    return abs(Fraction(found) - true) <= room
+
+
+def near_mean(found: float, values: list[float]) -> bool:
+    """Finite, and within 1e-15 x avg|x| or the least double there is."""
+    true, size = (sum(some) / len(values) for some in (
+        map(Fraction, values), (abs(Fraction(v)) for v in values)))  # fmt: skip
     return abs(Fraction(found) - true) <= BOUND * size + Fraction(5e-324)
 
 
@@ -64,9 +84,65 @@ def test_partials_of_integers_are_exact(values, cut) -> None:
 def test_grouped_sums_of_doubles_are_within_the_bound(rows) -> None:
     ids = np.array([g for g, _ in rows])
     values = np.array([v for _, v in rows])
-    high, low = exact_sum(ids, 4, [values, np.zeros(len(values))])
+    total = total_of(*exact_sum(ids, 4, values, np.zeros(len(values))))
     for g in range(4):
-        assert near(high[g] + low[g], [v for i, v in rows if i == g])
+        assert near(total[g], [v for i, v in rows if i == g])
+
+
+@given(
+    parts=st.lists(st.lists(st.tuples(st.integers(0, 2), doubles), max_size=6), min_size=1),
+    by_two=st.booleans(),
+)
+def test_sums_of_sums_overflow_by_the_whole_and_never_by_a_part(parts, by_two) -> None:
+    """Merged one by one, or all at once: what a part alone cannot hold may come back."""
+
+    def summed(ids: list[int], pairs: list[tuple[float, float]]) -> Sums:
+        high, low = (np.array([pair[i] for pair in pairs], float) for i in (0, 1))
+        return exact_sum(np.array(ids, np.int64), 3, high, low)
+
+    def together(*sums: Sums) -> Sums:
+        pairs = [(float(h[g]), float(low[g])) for h, low in sums for g in range(3)]
+        return summed([0, 1, 2] * len(sums), pairs)
+
+    sums = [summed([g for g, _ in part], [(x, 0.0) for _, x in part]) for part in parts]
+    total = reduce(together, sums) if by_two else together(*sums)
+    for g in range(3):
+        values = [x for part in parts for i, x in part if i == g]
+        assert near(total_of(total[0][g : g + 1], total[1][g : g + 1])[0], values)
+
+
+@pytest.mark.parametrize(
+    ("values", "total", "mean"),
+    [
+        ([1e308, 1e308], math.inf, 1e308),
+        ([-1e308, -1e308], -math.inf, -1e308),
+        ([1e308, 1e308, -1e308], 1e308, 1e308 / 3),
+        ([GREATEST] * 9, math.inf, GREATEST),
+        ([GREATEST, 1.0], GREATEST, GREATEST / 2),
+        ([1e308, 1e300, -1e308], 1e300, 1e300 / 3),
+        ([5e-324, 5e-324], 1e-323, 5e-324),
+        ([-0.0, -0.0], 0.0, 0.0),
+    ],
+)
+def test_what_a_double_cannot_hold_is_infinite_and_an_average_never(values, total, mean) -> None:
+    layout, zeros = Layout(STEP), np.zeros(1, np.int64)
+    parts = [layout.of_records(table_of([("a", x, None)]), {"window_start": zeros}) for x in values]
+    found = layout.finish(layout.merge(pa.concat_tables(parts), "window_start"))
+    oracle = [value_of(Measure("m", name, lambda x: x), values).value for name in ("sum", "avg")]
+    core = folded(values)
+    for said in (
+        [found["total"][0].as_py(), found["mean"][0].as_py()],
+        oracle,
+        [core.finish(Function.SUM), core.finish(Function.AVG)],
+    ):
+        assert said == [total, pytest.approx(mean, rel=1e-15, abs=0)]
+        assert math.copysign(1, said[0]) == math.copysign(1, total), "-0.0 is 0.0"
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_what_is_not_finite_is_an_error_and_no_endless_loop(wrong: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        exact_sum(np.zeros(2, np.int64), 1, np.array([1.0, wrong]), np.zeros(2))
 
 
 @given(rows=st.lists(st.tuples(st.integers(0, 3), longs), min_size=1))
@@ -125,9 +201,7 @@ def test_the_layout_says_what_partial_says_for_any_cut(rows, cut) -> None:
         seen = [d for _, d, _ in mine if d is not None]
         if seen:
             assert near(got["total"], seen)
-            assert near(got["mean"] * len(seen), seen) or got["mean"] == pytest.approx(
-                got["total"] / len(seen), rel=1e-15
-            )
+            assert near_mean(got["mean"], seen)
         else:
             assert got["total"] is got["mean"] is None
         if bags.n:

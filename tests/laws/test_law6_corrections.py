@@ -5,14 +5,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.lake.correction import pending_count, plans
+from penstock.lake.commit import Table
+from penstock.lake.correction import CorrectionPlan, pending_count, plans
 from penstock.lake.ingest import door as door_module
-from penstock.lake.view import answers_in_force, position
-from penstock.spark import correct as correct_module
+from penstock.lake.read import read_table
+from penstock.lake.registry import Registry
+from penstock.lake.view import BACKFILL, LATE, answers_in_force, position
+from penstock.spark import chunks
 from tests import reference as ref
 from tests.doubles import Killed, assert_same, blocks_of, deadly_commits, rows_by_pair
 from tests.lakes import Lake, make_lake, some_rows
@@ -27,7 +31,7 @@ seeds = st.integers(0, 10_000)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
-    monkeypatch.setattr(correct_module, "PAIRS_A_CHUNK", 16)
+    monkeypatch.setattr(chunks, "PAIRS_A_CHUNK", 16)
 
 
 @pytest.fixture
@@ -147,6 +151,58 @@ def test_killed_anywhere_and_run_again_it_appends_nothing_twice(
     every, done = plans(lake.tables, lake.step)
     assert [p.number for p in every] == [p.number for p in planned]
     assert done == {p.number for p in planned}
+
+
+def half_done(lake: Lake, patch: pytest.MonkeyPatch, commits: int) -> None:
+    """A correction that was killed after it committed some small chunks."""
+    left = [commits]
+
+    def death(self: Any, rows: Any, application: str, number: int) -> None:
+        if application.startswith("correct:"):
+            left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+        swap(self, rows, application, number)
+
+    swap = Table.swap
+    patch.setattr(chunks, "PAIRS_A_CHUNK", 8)
+    patch.setattr(Table, "swap", death)
+    with pytest.raises(Killed):
+        lake.correct()
+
+
+def as_before(self: CorrectionPlan, cut: list[tuple[int, int]]) -> str:
+    """How a plan's commits were numbered before their cut belonged to their name."""
+    return f"correct:{self.epoch}:{self.number}"
+
+
+@pytest.mark.parametrize("former", [False, True])
+@pytest.mark.parametrize("reason", [LATE, BACKFILL])
+def test_a_plan_half_done_under_another_cut_leaves_nothing_out_and_nothing_twice(
+    answered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, former: bool
+) -> None:
+    lake = answered(3, "sites")
+    expected = ref.run(lake.oracle, blocks_of(lake.tables, lake.pipeline)).corrected
+    wanted = {*expected}
+    if reason == BACKFILL:
+        Registry(lake.tables, lake.clock, lake.pipeline).begin_epoch(lake.step, "rebuild")
+    else:
+        at = position(lake.tables, lake.step)
+        assert at is not None
+        wanted = lake.pending(at)
+    with pytest.MonkeyPatch.context() as patch:
+        if former:
+            patch.setattr(CorrectionPlan, "application", as_before)
+        half_done(lake, patch, 3)
+    monkeypatch.setattr(chunks, "PAIRS_A_CHUNK", 40)
+    (plan,) = lake.planner().due()
+    assert plan.reason == reason
+    lake.correct()
+    rows = read_table(Table(lake.tables.answers(lake.step)))
+    mine = rows.filter((pc.field("micro_batch") == plan.number) & (pc.field("reason") == reason))
+    found = rows_by_pair(lake.step, mine, "through_seq")
+    assert found.keys() == wanted
+    assert_same({pair: expected[pair] for pair in wanted}, found, position=False)
 
 
 def test_a_pending_window_gets_a_new_answer_even_of_the_same_value(answered) -> None:

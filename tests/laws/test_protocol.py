@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.lake.ingest import door as door_module
-from penstock.spark import correct as correct_module
+from penstock.spark import chunks
 from tests import reference as ref
 from tests.doubles import assert_same, blocks_of, deadly_commits
 from tests.lakes import World
@@ -44,7 +44,7 @@ def survives(home: Path, seed: int, steps: int = 90) -> World:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
-    monkeypatch.setattr(correct_module, "PAIRS_A_CHUNK", 16)
+    monkeypatch.setattr(chunks, "PAIRS_A_CHUNK", 16)
 
 
 @pytest.mark.parametrize("seed", [1, 101, 1_000])

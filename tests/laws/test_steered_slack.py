@@ -69,7 +69,7 @@ def trace(lake: Lake) -> list[tuple[int, int]]:
     return [(s.block, s.state.slack) for s in sealed_rows(lake.tables, lake.step, 0)]
 
 
-@pytest.mark.parametrize("slack", ["quantile", "pd", rare("pd of late")])
+@pytest.mark.parametrize("slack", ["quantile", rare("pd"), rare("pd of late")])
 @pytest.mark.usefixtures("small_blocks")
 def test_one_trace_for_any_cut(tmp_path: Path, slack: str) -> None:
     found, counted = {}, set()

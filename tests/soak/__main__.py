@@ -27,7 +27,7 @@ from tests.soak.feeder import Feeder
 from tests.soak.gauges import Gauges, Sample
 from tests.soak.keeper import Jobs, Keeper, tree
 from tests.soak.report import Told, draw, page, unbounded
-from tests.soak.scene import IDLE_SECONDS, Scene
+from tests.soak.scene import IDLE_SECONDS, Scene, slowness
 from tests.soak.truth import Balance, Truth, judged
 
 DRAIN_SECONDS = 600.0
@@ -60,7 +60,8 @@ class Soak:
         self.faults.end()
         self.feeder.end()
         self.jobs.end()
-        self._expect(self._drained(), f"not drained within {DRAIN_SECONDS:.0f} s")
+        most = slowness() * DRAIN_SECONDS
+        self._expect(self._drained(most), f"not drained within {most:.0f} s")
         for job in (Job.CORRECT, Job.AUDIT, Job.MAINTAIN, Job.CORRECT, Job.AUDIT):
             self._expect(self.jobs.run(job), f"the last {job} failed")
         self.gauges.end()
@@ -92,8 +93,9 @@ class Soak:
             if part.failed is not None:
                 raise part.failed
         hit = max((f.ended for f in self.faults.done if f.stream), default=0.0)
-        if time.time() - max(hit, self.gauges.moved) > STUCK_SECONDS:
-            self._expect(False, f"records wait, but nothing was sealed for {STUCK_SECONDS:.0f} s")
+        most = slowness() * STUCK_SECONDS
+        if time.time() - max(hit, self.gauges.moved) > most:
+            self._expect(False, f"records wait, but nothing was sealed for {most:.0f} s")
         return [*self.jobs.wrong, *self.wrong]
 
     def line(self, now: Sample) -> None:
@@ -110,9 +112,9 @@ class Soak:
             flush=True,
         )
 
-    def _drained(self) -> bool:
+    def _drained(self, most: float) -> bool:
         """Everything sealed, and the silence after it."""
-        until = time.monotonic() + DRAIN_SECONDS + IDLE_SECONDS
+        until = time.monotonic() + most + IDLE_SECONDS
         while time.monotonic() < until:
             blocks = read_summaries(self.scene.tables)
             at = [position(self.scene.tables, step) for step in self.scene.pipeline.specs]

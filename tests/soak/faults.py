@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import psutil
 
+from penstock.core.place import path_of
 from penstock.lake.generation import generations
-from penstock.lake.tables import local
 from penstock.runtime.streams import control
 from penstock.runtime.streams.processes import kill_marked
 from tests.doubles import lose_memory
 from tests.soak.keeper import Jobs, Keeper, tree
-from tests.soak.scene import SLACKS, Scene
+from tests.soak.scene import SLACKS, Scene, slowness
 
 KINDS = {
     "kill driver": 4,
@@ -90,7 +90,7 @@ class Faults(threading.Thread):
 
     def _await_work(self) -> None:
         """Until the newest incarnation has sealed something, or patience ends."""
-        until = time.monotonic() + PATIENCE_SECONDS
+        until = time.monotonic() + slowness() * PATIENCE_SECONDS
         while time.monotonic() < until and not self._ending.wait(0.5):
             now = control.status(self.scene.paths)
             if now.state == "running" and "block" in now.driver:
@@ -148,8 +148,8 @@ class Faults(threading.Thread):
     def _stop_and_start(self) -> bool:
         with self.keeper.away():
             control.request_stop(self.scene.paths, "user")
-            if not control.wait_until_ended(self.scene.paths, 120.0):
-                raise RuntimeError("the stream did not stop within 120 s of a request")
+            if not control.wait_until_ended(self.scene.paths, slowness() * 120.0):
+                raise RuntimeError("the stream did not stop in time after a request")
             self._ending.wait(self.draw.uniform(0, 10))
         return True
 
@@ -168,7 +168,7 @@ class Faults(threading.Thread):
                 known = generations(self.scene.tables, step)
                 if not known or self.draw.random() < 0.3:
                     continue
-                folder = local(self.scene.tables.checkpoint(step, known[-1].number))
+                folder = path_of(self.scene.tables.checkpoint(step, known[-1].number))
                 if how != "newest commits":
                     lose_memory(folder, how)
                     continue

@@ -10,11 +10,11 @@ import psutil
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from penstock.core.place import path_of
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.generation import generations
 from penstock.lake.read import read_table
-from penstock.lake.tables import local
 from penstock.lake.view import position
 from tests.soak.feeder import Feeder
 from tests.soak.keeper import tree
@@ -113,7 +113,7 @@ class Gauges(threading.Thread):
 
     def _state(self, step: StepSpec) -> int:
         known = generations(self.scene.tables, step)
-        folder = local(self.scene.tables.checkpoint(step, known[-1].number)) if known else None
+        folder = path_of(self.scene.tables.checkpoint(step, known[-1].number)) if known else None
         return sum(_size(path) for path in folder.rglob("*")) if folder else 0
 
     def _files(self) -> dict[str, int]:

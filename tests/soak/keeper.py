@@ -19,7 +19,7 @@ from penstock.core.request import Job, JobRequest
 from penstock.runtime.streams import control
 from penstock.runtime.streams.processes import MARK, kill_marked, marked
 from penstock.runtime.streams.spec import StreamSpec, environment_of
-from tests.soak.scene import NAME, Scene
+from tests.soak.scene import NAME, Scene, slowness
 
 TRIES = 6
 JOBS_AT_ONCE = 2
@@ -64,7 +64,7 @@ class Keeper(threading.Thread):
         """Stop the stream gracefully; whether it did in time."""
         self.leave()
         control.request_stop(self.scene.paths, "user")
-        return control.wait_until_ended(self.scene.paths, 100.0)
+        return control.wait_until_ended(self.scene.paths, slowness() * 100.0)
 
     def _look(self) -> None:
         now = control.status(self.scene.paths)

@@ -1,5 +1,6 @@
 """The pipeline under fire: two steps over JSON lines, with an id and a history; and its home."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,11 @@ SLACKS: dict[str, tuple[dict[str, Any], ...]] = {
     SLIDING: tuple({"fixed": span} for span in ("PT3M", "PT5M", "PT8M")),
     TUMBLING: tuple({"max_delay": {"bound": span}} for span in ("PT30M", "PT45M")),
 }
+
+
+def slowness() -> float:
+    """How many times longer things take than on an idle machine, roughly: limits are for that."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2)
 
 
 @dataclass

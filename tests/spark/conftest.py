@@ -12,9 +12,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.lake.commit import Table
-from penstock.lake.generation import Registry
 from penstock.lake.ingest import door as door_module
+from penstock.lake.registry import Registry
 from penstock.spark.session import configuration, open_session
 from penstock.spark.stream_host import StreamHost
 from tests import reference as ref
@@ -74,8 +73,7 @@ class Scene:
     def begin(self) -> None:
         """Register every step on the log as it is now, so that what follows is no history."""
         for lake in self.lakes.values():
-            events = Table(lake.tables.events(lake.pipeline.types))
-            Registry(lake.tables, lake.clock, events).start(lake.step)
+            Registry(lake.tables, lake.clock, lake.pipeline).start(lake.step)
 
     def copy(self, home: Path) -> "Scene":
         """The same tables in another place; the source files stay where they are."""

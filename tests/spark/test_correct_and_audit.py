@@ -110,12 +110,12 @@ def test_a_late_window_may_wait_but_not_for_ever(spark: SparkSession, answered: 
 
 
 def forged(lake: Lake) -> pa.Table:
-    """An answer that says it has seen all of the log, and is wrong by one record."""
+    """An answer of a finished plan, of all of the log as it says, and wrong by one record."""
     at = position(lake.tables, lake.step)
     assert at is not None
     row = answers_in_force(lake.tables, lake.step).slice(40, 1).to_pylist()[0]
     row |= {"n": row["n"] + 1, "reason": "late", "revision": 9, "through_seq": at.sealed.seq}
-    row |= {"generation": at.epoch.number}
+    row |= {"generation": at.epoch.number, "micro_batch": max(at.done)}
     return pa.Table.from_pylist([row], schema=lake.tables.answers(lake.step).schema)
 
 

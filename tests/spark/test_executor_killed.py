@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -22,13 +23,25 @@ SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"
 
 
+@pytest.fixture
+def known(tmp_path: Path) -> dict[str, str]:
+    """Where every process finds the secret that others ask it for: a file of mode 0600."""
+    folder = tmp_path / "conf"
+    folder.mkdir()
+    defaults = folder / "spark-defaults.conf"
+    defaults.touch(mode=0o600)
+    secret = secrets.token_hex(16)
+    defaults.write_text(f"spark.authenticate true\nspark.authenticate.secret {secret}\n")
+    return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
 @contextmanager
-def daemon(log: Path, *words: str) -> Iterator[psutil.Process]:
+def daemon(known: dict[str, str], log: Path, *words: str) -> Iterator[psutil.Process]:
     """A process of Spark's own, with all that it starts."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             [SPARK_CLASS, *words], stdout=output, stderr=output, start_new_session=True,
-            env=os.environ | {"PYTHONPATH": python_path(), "SPARK_LOCAL_IP": "127.0.0.1"},
+            env=os.environ | {"PYTHONPATH": python_path()} | known,
         )  # fmt: skip
         try:
             yield psutil.Process(process.pid)
@@ -49,25 +62,29 @@ def executors(worker: psutil.Process) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
+def worker(tmp_path: Path, known: dict[str, str]) -> Iterator[tuple[str, psutil.Process]]:
     """A master's URL, and its one worker with one core."""
     logs = tmp_path / "master.log", tmp_path / "worker.log"
     ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    with daemon(logs[0], f"{DEPLOY}.master.Master", *ports):
+    with daemon(known, logs[0], f"{DEPLOY}.master.Master", *ports):
         eventually(lambda: found(logs[0], r"spark://127\.0\.0\.1:\d+") != [])
         master = found(logs[0], r"spark://127\.0\.0\.1:\d+")[0]
         room = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
-        with daemon(logs[1], f"{DEPLOY}.worker.Worker", master, *ports, *room) as process:
+        with daemon(known, logs[1], f"{DEPLOY}.worker.Worker", master, *ports, *room) as process:
             eventually(lambda: found(logs[1], "Successfully registered with master") != [])
             yield master, process
 
 
 def test_a_stream_goes_on_when_its_executor_is_killed(
-    worker: tuple[str, psutil.Process], log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
+    worker: tuple[str, psutil.Process],
+    known: dict[str, str],
+    log: Scene,
+    truth: dict[str, ref.Answers],
+    tmp_path: Path,
 ) -> None:
     scene = log.copy(tmp_path)
     hourly = scene.lakes["hourly"]
-    environment = scene.environment(PENSTOCK_SPARK_MASTER=worker[0], SPARK_LOCAL_IP="127.0.0.1")
+    environment = scene.environment(PENSTOCK_SPARK_MASTER=worker[0], **known)
     with slow_host(environment, tmp_path / "host.log") as process:
         killed = []
         for count in (3, 8):

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.generation import _failures
-from penstock.lake.tables import local
+from penstock.core.errors import TerminalError
+from penstock.core.place import path_of
+from penstock.lake.generation import failures
+from penstock.lake.unsettled import OVERDUE
+from penstock.spark import stream_host
 from penstock.spark.stream_host import StreamFailedError, StreamHost
+from penstock.spark.watchdog import Watchdog
 from tests.doubles import RecordingPulse, RisingClock
 from tests.spark.conftest import make_scene
 
@@ -39,6 +43,13 @@ class Query:
     def status(self) -> dict[str, Any]:
         return {"message": self.message, "isTriggerActive": False}
 
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+ROW = {"block": 9, "micro_batch": 0, "watermark_us": 0, "t_max_us": 0, "through_seq": 5,
+       "records": 6, "answers": 1, "pairs_late": 0, "pairs_open": 2, "slack_us": 0}  # fmt: skip
+
 
 @pytest.fixture
 def host(tmp_path: Path) -> StreamHost:
@@ -51,16 +62,60 @@ def host(tmp_path: Path) -> StreamHost:
 
 def counts(host: StreamHost) -> dict[str, int]:
     return {
-        step.name: _failures(str(local(host.tables.checkpoint(step, 0))), None)
+        step.name: failures(str(path_of(host.tables.checkpoint(step, 0))), None)
         for step in host.pipeline.specs
     }
 
 
 def test_a_step_that_fails_a_moment_later_is_counted_too(host: StreamHost) -> None:
     host.queries = {"hourly": Query(0), "since": Query(5)}  # type: ignore[dict-item]
-    with pytest.raises(StreamFailedError, match="its query ended"):
+    with pytest.raises(StreamFailedError, match="hourly: its query ended: state is lost"):
         host._check()
     assert counts(host) == {"hourly": 1, "since": 1}
+
+
+OVERFLOW = ValueError(
+    "[STREAM_FAILED] ...\n  File sink.py\n"
+    "penstock.spark.layout.SumOverflowError: hourly.total: a sum of integers exceeds 64 bits. Do"
+)
+SAID = "hourly.total: a sum of integers exceeds 64 bits. Do"
+
+
+def test_a_step_whose_sum_overflows_stops_alone_and_says_so(
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others go on, and a failure of theirs is counted as always; a stop is no failure."""
+    sound = Query(None, "Waiting for data to arrive")
+    waiting = {"hourly": Query(0, error=OVERFLOW), "since": sound}
+    monkeypatch.setattr(stream_host, "start_query", lambda *a: waiting[a[3].name])
+    monkeypatch.setattr(stream_host, "POLL_SECONDS", 0.001)
+    pulse = RecordingPulse(lambda pulse: "sealed" in pulse.figures)
+    host.pulse = pulse
+    host.run()
+    assert pulse.steps["hourly"] == {"error": SAID}
+    assert pulse.figures["stands_still"] == f"hourly stands still, the other steps go on: {SAID}"
+    assert (set(host.queries), counts(host)) == ({"since"}, {"hourly": 0, "since": 0})
+    host._teller("since")(ROW)
+    assert pulse.figures["block"] == 9, "of those that go on"
+    sound.fails_after = 0
+    with pytest.raises(StreamFailedError, match="since: its query ended"):
+        host._check()
+    assert counts(host) == {"hourly": 0, "since": 1}
+
+
+@pytest.mark.parametrize("stopped", [["hourly"], ["hourly", "since"]])
+def test_a_host_ends_with_the_cause_once_no_step_can_go_on_further(
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch, stopped: list[str]
+) -> None:
+    queries = {name: Query(0 if name in stopped else None, "Waiting for data to arrive",
+                           error=OVERFLOW) for name in ("hourly", "since")}  # fmt: skip
+    monkeypatch.setattr(stream_host, "start_query", lambda *a: queries[a[3].name])
+    monkeypatch.setattr(stream_host, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(type(host.door), "ended", True)
+    monkeypatch.setattr(type(host.door), "next_block", 0)
+    with pytest.raises(TerminalError, match=r"^hourly\.total: a sum"):
+        host.run()
+    assert host.pulse.figures["error"].startswith("TerminalError: hourly.total: ")
 
 
 @pytest.mark.parametrize(
@@ -71,3 +126,56 @@ def test_a_step_that_runs_is_not(host: StreamHost, sound: Query) -> None:
     with pytest.raises(StreamFailedError):
         host._check()
     assert counts(host) == {"hourly": 1, "since": 0}
+
+
+def test_a_step_that_seals_nothing_while_blocks_wait_ends_the_host_and_is_counted(
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    host._watchdog = Watchdog(lambda: now[0])
+    spinning = Query(None, "Processing new data", lastProgress={"batchId": 0})
+    idle = Query(None, "Waiting for data to arrive")
+    host.queries = {"hourly": spinning, "since": idle}  # type: ignore[dict-item]
+    host._blocks = {"hourly": 4, "since": 7}
+    monkeypatch.setattr(type(host.door), "next_block", 7)
+    while now[0] <= OVERDUE.total_seconds():
+        host._check()
+        now[0] += 20
+    with pytest.raises(StreamFailedError, match=r"hourly: it has sealed nothing .* 3 blocks wait"):
+        host._check()
+    assert counts(host) == {"hourly": 1, "since": 0}
+
+
+def test_a_host_that_fails_says_why_before_it_waits_for_anything(
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulse, told = RecordingPulse(lambda _: False), []
+    host.pulse = pulse
+    monkeypatch.setattr(stream_host, "start_query", lambda *_: Query(0))
+    monkeypatch.setattr(host, "_stop", lambda **_: told.append(pulse.figures["error"]))
+    with pytest.raises(StreamFailedError):
+        host.run()
+    assert told[0] == "StreamFailedError: p.hourly: its query ended: state is lost"
+
+
+def test_queries_start_one_after_the_other(
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each starts Python processes: all at once, none came up in time on a busy machine."""
+    undecided: list[int] = []
+
+    class Starting(Query):
+        @property
+        def status(self) -> dict[str, Any]:
+            self.message = "Waiting for data to arrive" if self.asked > 3 else "Initializing"
+            return super().status
+
+    def start(*_: Any) -> Query:
+        undecided.append(sum(map(stream_host._is_undecided, host.queries.values())))
+        return Starting(None)
+
+    monkeypatch.setattr(stream_host, "start_query", start)
+    monkeypatch.setattr(stream_host, "POLL_SECONDS", 0.001)
+    host.pulse = RecordingPulse(lambda pulse: "sealed" in pulse.figures)
+    host.run()
+    assert undecided == [0, 0]

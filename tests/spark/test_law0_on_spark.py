@@ -97,6 +97,7 @@ def test_a_run_whose_checkpoint_was_deleted_in_the_middle(
     assert_answers_of_the_log(scene, truth)
 
 
+@pytest.mark.all  # make test kills at telling points: tests/crash
 def test_a_run_killed_in_the_middle_and_resumed(
     log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
 ) -> None:

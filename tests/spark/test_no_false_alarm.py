@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.lake.ingest import door as door_module
 from penstock.lake.view import position
-from penstock.spark import correct as correct_module
+from penstock.spark import chunks
 from tests import reference as ref
 from tests.doubles import assert_same, blocks_of, deadly_commits
 from tests.forgery import audited
@@ -26,7 +26,7 @@ STEPS, AUDITS = 40, 2
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
-    monkeypatch.setattr(correct_module, "PAIRS_A_CHUNK", 16)
+    monkeypatch.setattr(chunks, "PAIRS_A_CHUNK", 16)
 
 
 def assert_green(spark: SparkSession, world: World) -> None:

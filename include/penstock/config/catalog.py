@@ -9,9 +9,11 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from penstock.config import remedies
+from penstock.config.nodes import require_size
 from penstock.config.pipeline import Pipeline
 from penstock.config.step import StepConfig
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
 
 Loc = tuple[str | int, ...]
@@ -50,23 +52,31 @@ class UnknownPipelineError(ConfigError):
         super().__init__(f"no pipeline is called {name}. {hint} See: penstock validate")
 
 
-class ConfigDriftError(ConfigError):
+class ConfigDriftError(TransientError):
     """The pipeline file changed between the scheduling of a job and its start."""
 
     def __init__(self, pipeline: str, expected: str, found: str) -> None:
         self.pipeline, self.expected, self.found = pipeline, expected, found
         super().__init__(
             f"{pipeline}: scheduled with file {expected}, started with {found}."
-            " Clear the task: the new run takes the new file."
+            " The next try takes the new file; after the last one, clear the task."
         )
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """What a folder of pipeline files says."""
+    """What a folder of pipeline files says.
+
+    Attributes:
+        pipelines: those in force.
+        errors: every problem of every file.
+        standing_in: names of pipelines whose file has problems; their last valid definition is
+            in force.
+    """
 
     pipelines: tuple[Pipeline, ...] = ()
     errors: tuple[ConfigProblem, ...] = field(default=())
+    standing_in: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -98,13 +108,22 @@ class Catalog:
         raise UnknownPipelineError(name, tuple(p.name for p in self.pipelines))
 
 
-def read_pipeline(path: Path) -> tuple[Pipeline | None, list[ConfigProblem]]:
-    """One file: the pipeline, or all its problems in the order of their lines."""
+def read_pipeline(
+    path: Path, copy: Path | None = None
+) -> tuple[Pipeline | None, list[ConfigProblem]]:
+    """One file: the pipeline, or all its problems in the order of their lines.
+
+    Args:
+        path: the file that names the pipeline.
+        copy: a file that holds what that one held.
+    """
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        text = (copy or path).read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(node, yaml.MappingNode):
             said = "is empty or not a mapping"
             return None, [ConfigProblem(path, 1, "file", said, "See the docs")]
+        require_size(node)
         lines = dict(_lines(node, ()))
         doubled = list(_doubled(node, ()))
         content = _content(node)
@@ -134,6 +153,12 @@ def read_pipeline(path: Path) -> tuple[Pipeline | None, list[ConfigProblem]]:
         return None, sorted([*twice, *found], key=lambda p: p.line)
     problems = [*twice, *_expressions(pipeline.steps, pipeline.types, path, lines)]
     return (None, problems) if problems else (pipeline, [])
+
+
+def line_of(path: Path, keys: Loc) -> int:
+    """The line of some keys in a file that was read before."""
+    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    return 1 if node is None else _line(keys, dict(_lines(node, ())))
 
 
 def _content(node: yaml.MappingNode) -> dict[Any, Any]:
@@ -192,6 +217,8 @@ def _problem(error: dict[str, Any], path: Path, lines: dict[Loc, int]) -> Config
         remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_fields(loc))}"
     elif error["type"] == "missing":
         message, remedy = "is missing", f"Add {loc[-1]}: {_meaning(loc)}"
+    elif meant := remedies.of_value(str(error["type"]), error["input"], message):
+        message, remedy = meant
     elif error["type"] == "string_pattern_mismatch":
         remedy = "Use small letters, digits and _, a letter first"
     elif loc == ("name",):

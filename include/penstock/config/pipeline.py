@@ -1,6 +1,7 @@
 """The model of a pipeline file. The reference page is generated from the descriptions here."""
 
 import hashlib
+import re
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -9,7 +10,14 @@ from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from croniter import croniter
-from pydantic import AfterValidator, AwareDatetime, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Field,
+    NonNegativeInt,
+    field_validator,
+    model_validator,
+)
 
 from penstock.config.model import ColumnName, Model, Name, alike
 from penstock.config.step import StepConfig
@@ -19,7 +27,9 @@ from penstock.core.urgency import Urgency
 from penstock.core.window import micros
 
 CRON_FIELDS = 5
-RESERVED = ("event_time", "arrival_seq", "block", "ingest_time", "origin", "extra")
+RESERVED = ("event_time", "arrival_seq", "block", "ingest_time", "origin", "extra", "read_as")
+COUNTS = ("s", "ms", "us")
+DIRECTIVES = "YymbBdjHIpMSfzaA%"
 
 
 def _is_cron(text: str) -> str:
@@ -34,8 +44,32 @@ def _is_zone(text: str) -> str:
     return text
 
 
+def _is_form(text: str) -> str:
+    if text in COUNTS:
+        return text
+    used = set(re.findall(r"%(.?)", text))
+    day = {"j"} <= used or ("d" in used and used & set("mbB"))
+    if not (used <= set(DIRECTIVES) and used & set("yY") and day):
+        raise ValueError(
+            f"'{text}' is not how instants are written: s, ms or us since 1970, or a form with its"
+            " year, month and day as in '%d.%m.%Y %H:%M:%S' or '%d/%b/%Y:%H:%M:%S %z' (known are"
+            f" %{' %'.join(DIRECTIVES)})"
+        )
+    return text
+
+
 Cron = Annotated[str, AfterValidator(_is_cron)]
 Zone = Annotated[str, AfterValidator(_is_zone)]
+Form = Annotated[str, AfterValidator(_is_form)]
+
+
+class Ambiguous(StrEnum):
+    """What a reading of a local clock means that two instants have."""
+
+    EARLIER = "earlier"
+    LATER = "later"
+    QUARANTINE = "quarantine"
+    BY_ORDER = "by order"
 
 
 class FileFormat(StrEnum):
@@ -67,14 +101,31 @@ class History(Model):
     delta: str | None = Field(default=None, description="Delta table; relative: below home.")
     format: FileFormat = Field(default=FileFormat.PARQUET, description="Format of the files.")
     order: FileOrder = Field(default=FileOrder.NAME, description="Order of waiting files.")
+    skip: tuple[NonNegativeInt, ...] = Field(
+        default=(), description="Versions of the Delta table of which nothing is taken."
+    )
     cron: Cron = Field(
         default="0 0 1 * *", description="Data intervals of the preload's Backfill dialog."
     )
+
+    @field_validator("files", "delta")
+    @classmethod
+    def _is_of_this_machine(cls, value: str | None) -> str | None:
+        scheme, found, _ = (value or "").partition("://")
+        if found and scheme != "file":
+            raise ValueError(
+                f"{scheme}:// cannot be read yet. Name a folder of this machine: mount or copy it"
+            )
+        if value == "":
+            raise ValueError("an empty place. Name a folder")
+        return value
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if (self.files is None) == (self.delta is None):
             raise ValueError("name one place: files (a folder) or delta (a table)")
+        if self.skip and self.delta is None:
+            raise ValueError("skip names versions of a Delta table; files have none")
         return self
 
 
@@ -102,7 +153,9 @@ class Id(Model):
 
     column: ColumnName = Field(description="A declared column.")
     horizon: timedelta = Field(
-        default=timedelta(days=1), gt=timedelta(0), description="Span of arrival looked back."
+        default=timedelta(days=1),
+        gt=timedelta(0),
+        description="Arrivals of one id so far apart, or less, are one record.",
     )
 
 
@@ -138,12 +191,17 @@ class Correction(Schedule):
     )
 
 
-class Pipeline(Model):
-    """One pipeline: a source, its columns, and the steps over its events."""
+class Named(Model):
+    """Which pipeline it is."""
 
     name: Name = Field(description="The file's name without .yaml.")
     path: Path = Field(description="The file.", exclude=True)
     description: str = Field(default="", description="What it is for; shown in Airflow.")
+
+
+class Intake(Model):
+    """The part of a pipeline file on which the door's verdicts depend."""
+
     source: Source = Field(description="Where live records come from.")
     history: History | None = Field(default=None, description="What is preloaded.")
     columns: dict[ColumnName, ColumnConfig] = Field(
@@ -154,22 +212,25 @@ class Pipeline(Model):
         default=None, description="Source column of the arrival instant; none: when ingested."
     )
     zone: Zone = Field(default="UTC", description="Zone of instants that carry none.")
+    ambiguous: Ambiguous | None = Field(
+        default=None,
+        description="What a clock reading of a repeated hour means; none: earlier, with a warning"
+        " in the audit.",
+    )
+    formats: dict[str, Form] = Field(
+        default_factory=dict,
+        description="How a source column writes its instants: `s`, `ms`, `us` since 1970, or a"
+        " `strptime` form; others: ISO 8601.",
+    )
     skew: timedelta = Field(
         default=timedelta(minutes=5),
         ge=timedelta(0),
-        description="How far an event time may lie after its arrival.",
+        description="How far an event time may lie after its arrival, and an arrival after ingest.",
     )
     not_before: AwareDatetime | None = Field(
         default=None, description="Earlier event times are refused."
     )
     id: Id | None = Field(default=None, description="Refuse repeated records.")
-    steps: dict[Name, StepConfig] = Field(min_length=1, description="Answers wanted, by name.")
-    correction: Correction = Field(
-        default=Correction(cron="*/15 * * * *"), description="When late records are repaired."
-    )
-    audit: Schedule = Field(
-        default=Schedule(cron="7 * * * *"), description="When the answers are recomputed."
-    )
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -195,12 +256,60 @@ class Pipeline(Model):
     def _columns_are_there(self) -> Self:
         if self.id is not None and self.id.column not in self.columns:
             raise ValueError(f"id.column {self.id.column} is not declared under columns")
+        instants = {self.event_time, self.arrival_time} | {
+            column.source or name
+            for name, column in self.columns.items()
+            if column.type is ColumnType.TIMESTAMP
+        }
+        if strange := sorted(self.formats.keys() - instants):
+            raise ValueError(
+                f"formats: {', '.join(strange)} is no source column of an instant: event_time,"
+                " arrival_time, or a column of type timestamp (by its name in the source)"
+            )
         return self
 
     @cached_property
     def types(self) -> dict[str, ColumnType]:
         """Type of each declared column."""
         return {name: column.type for name, column in self.columns.items()}
+
+    @cached_property
+    def wanted(self) -> frozenset[str]:
+        """Source columns that the file names; of others only the text is kept."""
+        declared = {column.source or name for name, column in self.columns.items()}
+        return frozenset(declared | {self.event_time, self.arrival_time or self.event_time})
+
+    @property
+    def tz(self) -> ZoneInfo:
+        """Zone of instants that carry none."""
+        return ZoneInfo(self.zone)
+
+
+class Definition(Intake):
+    """What a plan of the door is carried out by, written down with it."""
+
+    keys: tuple[str, ...]
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read what ``to_text`` wrote."""
+        return cls.model_validate_json(text)
+
+    def to_text(self) -> str:
+        """As JSON."""
+        return self.model_dump_json(by_alias=True)
+
+
+class Pipeline(Intake, Named):
+    """One pipeline: a source, its columns, and the steps over its events."""
+
+    steps: dict[Name, StepConfig] = Field(min_length=1, description="Answers wanted, by name.")
+    correction: Correction = Field(
+        default=Correction(cron="*/15 * * * *"), description="When late records are repaired."
+    )
+    audit: Schedule = Field(
+        default=Schedule(cron="7 * * * *"), description="When the answers are recomputed."
+    )
 
     @cached_property
     def specs(self) -> tuple[StepSpec, ...]:
@@ -225,7 +334,8 @@ class Pipeline(Model):
         """Names the content of the file: equal digests mean the same."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
-    @property
-    def tz(self) -> ZoneInfo:
-        """Zone of instants that carry none."""
-        return ZoneInfo(self.zone)
+    @cached_property
+    def definition(self) -> Definition:
+        """What the door's verdicts depend on."""
+        known = {name: getattr(self, name) for name in Definition.model_fields}
+        return Definition.model_validate(known)

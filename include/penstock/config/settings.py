@@ -3,8 +3,11 @@
 import os
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from penstock.core.errors import ConfigError
+from penstock.core.place import is_remote, path_of, unsuited
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -16,21 +19,50 @@ class Settings(BaseSettings):
 
     root: Path = Field(default=ROOT, description="The checkout: dags/, include/, Makefile.")
     home: Path = Field(default=ROOT / ".penstock", description="All that is written at run time.")
-    lake: str = Field(default="", description="URI of the tables; empty: home/lake.")
+    lake: str = Field(default="", description="Folder or URI of the tables; empty: home/lake.")
     pipelines: Path = Field(
         default=ROOT / "include" / "pipelines", description="One YAML file per pipeline."
     )
     jars: Path = Field(default=ROOT / "jars", description="Delta's jars, fetched by make.")
     port: int = Field(default=8080, ge=1, le=65535, description="Port of the user interface.")
     spark_master: str = Field(default="local[2]", description="Master URL of Spark.")
+    sync: bool = Field(
+        default=True,
+        description="Whether a commit is on the disk before the next one depends on it. false is"
+        " faster; a power loss may then damage tables.",
+    )
     driver_memory: str = Field(default="1g", description="Heap of a Spark driver.")
+
+    @field_validator("root", "home", "lake", "pipelines", "jars")
+    @classmethod
+    def _can_be_said(cls, value: Path | str) -> Path | str:
+        try:
+            str(Path(value).absolute()).encode()
+        except UnicodeEncodeError:
+            said = ascii(str(value))[1:-1]
+            raise ValueError(f"{said}: a folder's name there is not UTF-8. Rename it") from None
+        return value
 
     @property
     def lake_uri(self) -> str:
-        """URI below which every table lies."""
-        if "://" in self.lake:
+        """Below it lies every table: a folder of this machine as a plain path, or a URI.
+
+        Raises:
+            ConfigError: no Delta table can lie there.
+        """
+        if is_remote(self.lake):
             return self.lake
-        return str(Path(self.lake).absolute() if self.lake else self.home.absolute() / "lake")
+        try:
+            folder = path_of(self.lake) if self.lake else self.home / "lake"
+        except ValueError as wrong:
+            raise ConfigError(f"PENSTOCK_LAKE: {wrong}.") from wrong
+        folder = folder.absolute()
+        if found := unsuited(folder.resolve()):
+            raise ConfigError(
+                f"{folder.resolve()}: Delta tables cannot lie in a folder whose path holds"
+                f" {found!r}. Set PENSTOCK_LAKE to another folder."
+            )
+        return str(folder)
 
     @property
     def logs(self) -> Path:
@@ -58,6 +90,16 @@ class Settings(BaseSettings):
         return self.home / "postgres"
 
 
+JVM_OPTIONS = "-XX:+ExitOnOutOfMemoryError"
+"""Of Spark's drivers and executors: one that has run out of memory does not hang half dead."""
+JVM_FULL = 3
+"""Exit code of a JVM that ran out of memory."""
+JVM_FULL_SAID = (
+    "Spark's heap was full, so its JVM ended; nothing is lost. Give it more: PENSTOCK_DRIVER_MEMORY"
+    " (1g by default; docs/concepts/spark-settings.md says what fits)"
+)
+
+
 def child_environment(**extra: str) -> dict[str, str]:
     """The environment for a child process: this one's, without Airflow's, with ``extra``.
 
@@ -68,6 +110,13 @@ def child_environment(**extra: str) -> dict[str, str]:
     return kept | extra
 
 
-def pin_python(executable: str) -> None:
-    """Make Spark's workers run this interpreter; otherwise they take python3 from the path."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = executable
+def pin_python(executable: str, worker: str, **more: str) -> None:
+    """Make Spark's workers run this interpreter; otherwise they take python3 from the path.
+
+    Args:
+        executable: the interpreter.
+        worker: what Spark starts in its place, as a program; it runs ``WORKER_PYTHON``.
+        more: of the environment that the JVM hands on to it.
+    """
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = worker
+    os.environ.update(more, WORKER_PYTHON=executable)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from cron_descriptor import Options, get_description
 from croniter import croniter
 
-from penstock.config.pipeline import History, Pipeline
+from penstock.config.pipeline import Ambiguous, History, Pipeline
 from penstock.config.settings import Settings
 from penstock.config.slack import Quality
 from penstock.core.slack import SlackSpec
@@ -17,6 +17,18 @@ from penstock.core.window import WindowSpec, instant, micros
 MAINTENANCE = "17 3 * * *"
 """Schedule of the DAG ``maintain__lake``, which all pipelines share."""
 SHOWN_WINDOWS = 4
+NONE = timedelta(0)
+YEAR_AND_MORE = 400 * 24
+"""Hours in which a zone that changes its clocks does it."""
+AMBIGUOUS = {
+    None: "a reading of the hour that comes twice is taken as the earlier, with a warning in the"
+    " audit; ambiguous says otherwise",
+    Ambiguous.EARLIER: "a reading of the hour that comes twice is the earlier",
+    Ambiguous.LATER: "a reading of the hour that comes twice is the later",
+    Ambiguous.QUARANTINE: "a reading of the hour that comes twice, or never, is refused",
+    Ambiguous.BY_ORDER: "a reading of the hour that comes twice is the later once the earlier would"
+    " be half of that hour or more before the newest event time",
+}
 COMPANION = "count of what is averaged"
 """A landmark's average brings it along (``penstock.core.step.count_name``)."""
 BY_HAND = "when you trigger it"
@@ -128,6 +140,7 @@ class Explanation:
     event_time: str
     arrival_time: str
     zone: str
+    clock_changes: str
     refused: tuple[tuple[str, str], ...]
     steps: tuple[StepPlan, ...]
     dags: tuple[DagPlan, ...]
@@ -160,6 +173,7 @@ def explain(
         event_time=pipeline.event_time,
         arrival_time=arrival,
         zone=pipeline.zone,
+        clock_changes=_clock_changes(pipeline, now),
         refused=tuple(_refused(pipeline)),
         steps=tuple(_step(pipeline, spec, example or now) for spec in pipeline.specs),
         dags=tuple(_dags(pipeline, now)),
@@ -214,6 +228,18 @@ def _columns(pipeline: Pipeline) -> list[ColumnPlan]:
     ]
 
 
+def _clock_changes(pipeline: Pipeline, now: datetime) -> str:
+    """When the zone's clocks go back next, and what their readings then mean; empty: never."""
+    first = now.replace(minute=0, second=0, microsecond=0)
+    hours = ((first + timedelta(hours=n)).astimezone(pipeline.tz) for n in range(YEAR_AND_MORE))
+    for one, other in pairwise(hours):
+        back = (one.utcoffset() or NONE) - (other.utcoffset() or NONE)
+        if back > NONE:
+            said = f"on {other:%Y-%m-%d} clocks go back by {spoken(back)}"
+            return f"{said}; {AMBIGUOUS[pipeline.ambiguous]}"
+    return ""
+
+
 def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
     earliest = pipeline.not_before
     oldest = "1900-01-01" if earliest is None else f"{earliest:%Y-%m-%d %H:%M %Z}"
@@ -221,10 +247,17 @@ def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
     rules = [
         ("malformed, unreadable", "not a record of this format; the whole file cannot be read"),
         ("not castable", "a declared column, or an instant, holds what its type does not allow"),
-        ("missing event time", f"no {pipeline.event_time}"),
     ]
+    if pipeline.ambiguous is Ambiguous.QUARANTINE:
+        rules.append(
+            ("ambiguous clock reading", f"two instants in {pipeline.zone} have it, or none")
+        )
+    rules.append(("missing event time", f"no {pipeline.event_time}"))
     if pipeline.keys:
         rules.append(("missing key", f"no {' or '.join(pipeline.keys)}"))
+    if pipeline.arrival_time is not None:
+        ahead = f"{pipeline.arrival_time} more than {spoken(pipeline.skew)} after it was taken in"
+        rules.append(("arrival time ahead of ingest", ahead))
     rules.append(
         (
             "event time ahead of arrival",
@@ -235,7 +268,9 @@ def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
     if doubles:
         rules.append(("NaN or infinity", f"in {', '.join(doubles)}"))
     if pipeline.id is not None:
-        same = f"{pipeline.id.column} was seen in the last {spoken(pipeline.id.horizon)}"
+        same = (
+            f"one with its {pipeline.id.column} arrived within {spoken(pipeline.id.horizon)} of it"
+        )
         rules.append(("repeated id", same))
     return rules
 

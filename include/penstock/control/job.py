@@ -2,11 +2,12 @@
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.config.catalog import Catalog
+from penstock.config.kept import catalog_in_force
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError, TerminalError
@@ -46,6 +47,7 @@ def run_job(work: Work, argv: Sequence[str]) -> int:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     log = logging.getLogger("penstock.job")
     request = JobRequest.from_argv(argv)
+    os.umask(0o077)  # of Spark's files, too: the records are their owner's
     try:
         outcome = work(request, Settings())
     except BlockedByQualityError as red:
@@ -68,11 +70,11 @@ def pipeline_of(request: JobRequest, settings: Settings) -> Pipeline:
     """The pipeline a job is about.
 
     Raises:
-        ConfigError: the request names none, or one that is not valid.
+        ConfigError: the request names none, or one that was never valid.
     """
     if request.pipeline is None:
         raise ConfigError(f"{request.job.value} needs --pipeline")
-    return Catalog.read(settings.pipelines).pipeline(request.pipeline, request.digest)
+    return catalog_in_force(settings).pipeline(request.pipeline, request.digest)
 
 
 def _say(outcome: Outcome) -> None:

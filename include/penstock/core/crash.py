@@ -4,11 +4,14 @@
 of penstock that led there. ``PENSTOCK_CRASH_AT=POINT:N`` also kills with -9 when the file holds
 the point N times: the process group of the session's leader (a Spark driver and its JVM, if it was
 started in a session of its own), then the process's own (Spark's Python workers have another one).
+``PENSTOCK_CRASH_SYNCS=FILE`` notes what is synced, for a test that lets the rest be lost.
 """
 
 import os
+from pathlib import Path
 
 TRACE = os.environ.get("PENSTOCK_CRASH_TRACE")
+SYNCS = os.environ.get("PENSTOCK_CRASH_SYNCS")
 AT, _, TIMES = os.environ.get("PENSTOCK_CRASH_AT", "").rpartition(":")
 
 if TRACE is None:
@@ -20,7 +23,6 @@ else:
     import inspect
     import signal
     import traceback
-    from pathlib import Path
 
     ROOT = Path(__file__).resolve().parents[1]
 
@@ -39,3 +41,20 @@ else:
             if sum(line.split("\t")[0] == name for line in lines) == int(TIMES):
                 os.killpg(os.getsid(0), signal.SIGKILL)
                 os.killpg(0, signal.SIGKILL)
+
+
+if SYNCS is None:
+
+    def lasts(at: int, path: Path) -> None:
+        """Do nothing."""
+
+else:
+    import json
+
+    def lasts(at: int, path: Path) -> None:
+        """Note what of a file or folder that was synced is on the disk now."""
+        names = sorted(os.listdir(at)) if path.is_dir() else None
+        status = os.fstat(at)
+        line = {"path": str(path), "inode": status.st_ino, "size": status.st_size, "names": names}
+        with Path(str(SYNCS)).open("ab", buffering=0) as file:
+            file.write((json.dumps(line) + "\n").encode())

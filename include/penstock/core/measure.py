@@ -5,16 +5,18 @@ functions (``penstock.spark.layout``), which is tested against this one. Values 
 or infinite: ingest refuses those. Null is ignored, as in SQL; a measure that saw no value is
 null, a count is 0.
 
-Sums are pairs (high, low): for integers the exact total is ``high * 2**32 + low`` with low in
-[0, 2**32); for doubles it is an unevaluated double-double sum, within 1e-15 x sum|x| for any
-cut. A quantile keeps every value, in order: nothing less merges to an exact one.
-Source: Mars (pre-aggregation), double-double arithmetic after Dekker 1971 and Knuth TAOCP 2.
+Sums are exact here and rounded once, when they are finished: a sum of doubles beyond the largest
+one is infinite, whatever its parts were, and an average never is. The vectorised form keeps pairs
+(high, low): of integers exact, of doubles within 1e-15 x sum|x| for any cut. A quantile keeps
+every value, in order: nothing less merges to an exact one.
+Source: Mars (pre-aggregation).
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from heapq import merge
-from math import ceil
+from math import ceil, inf
 
 
 class Function(StrEnum):
@@ -48,7 +50,7 @@ class Partial:
     """What one part of the records says: enough for every function, merged at will."""
 
     n: int = 0
-    total: tuple[Number, Number] = (0, 0)
+    total: int | Fraction = 0
     least: Number | None = None
     greatest: Number | None = None
     values: tuple[Number, ...] = ()
@@ -58,7 +60,8 @@ class Partial:
         if value is None:
             return self
         value = value + 0.0 if isinstance(value, float) else value  # -0.0 is 0.0
-        return self.merge(Partial(1, (value, 0), value, value, (value,)))
+        exact = value if isinstance(value, int) else Fraction(value)
+        return self.merge(Partial(1, exact, value, value, (value,)))
 
     def merge(self, other: "Partial") -> "Partial":
         """Of both parts together: associative and commutative."""
@@ -68,7 +71,7 @@ class Partial:
             return other
         lows = [x for x in (self.least, other.least) if x is not None]
         highs = [x for x in (self.greatest, other.greatest) if x is not None]
-        total = add(self.total, other.total)
+        total = self.total + other.total
         values = tuple(merge(self.values, other.values))
         return Partial(self.n + other.n, total, min(lows), max(highs), values)
 
@@ -80,10 +83,9 @@ class Partial:
             return None
         if function is Function.QUANTILE:
             return self.values[rank(phi, self.n) - 1]
-        total = self.total[0] + self.total[1]
         return {
-            Function.SUM: total,
-            Function.AVG: total / self.n,
+            Function.SUM: rounded(self.total),
+            Function.AVG: float(Fraction(self.total) / self.n),
             Function.MIN: self.least,
             Function.MAX: self.greatest,
         }[function]
@@ -97,12 +99,11 @@ def rank(phi: float, n: int) -> int:
     return max(1, ceil(phi * n - NUDGE))
 
 
-def add(a: tuple[Number, Number], b: tuple[Number, Number]) -> tuple[Number, Number]:
-    """Sum of two sums: exact for integers, double-double for doubles."""
-    if all(isinstance(x, int) for x in (*a, *b)):
-        return a[0] + b[0] + a[1] + b[1], 0
-    high = a[0] + b[0]
-    shift = high - a[0]
-    low = (a[0] - (high - shift)) + (b[0] - shift) + a[1] + b[1]
-    total = high + low
-    return total, low - (total - high)
+def rounded(total: int | Fraction) -> Number:
+    """An exact sum as a number of its type; beyond the largest double infinite."""
+    if isinstance(total, int):
+        return total
+    try:
+        return float(total)
+    except OverflowError:
+        return inf if total > 0 else -inf

@@ -1,12 +1,17 @@
 """A step: one windowed aggregate over a pipeline's events."""
 
 import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
+from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
 from penstock.core.measure import Function
 from penstock.core.slack import SlackSpec
 from penstock.core.window import WindowSpec
+
+Result = TypeVar("Result")
 
 
 def count_name(average: str) -> str:
@@ -62,3 +67,34 @@ class StepSpec:
         """Columns of ``events`` the step reads, besides event time and position; sorted."""
         read = {key.name for key in self.keys} | columns_of(self.where)
         return tuple(sorted(read.union(*(columns_of(m.over) for m in self.measures))))
+
+
+def of_each(
+    steps: Iterable[StepSpec], work: Callable[[StepSpec], Result]
+) -> tuple[list[Result], PenstockError | None]:
+    """Do some work for every step, whatever becomes of the others.
+
+    Returns:
+        What came of it, in order, without the steps that failed; and what to raise for these once
+        the others are dealt with: trying again may help if it may help one of them.
+    """
+    done, failed = list[Result](), list[tuple[StepSpec, Exception]]()
+    for step in steps:
+        try:
+            done.append(work(step))
+        except Exception as error:  # noqa: BLE001  raised by the caller, after the other steps
+            failed.append((step, error))
+    if not failed:
+        return done, None
+    said = "; ".join(_told(step, error) for step, error in failed)
+    terminal = all(isinstance(error, TerminalError) for _, error in failed)
+    whole = TerminalError(said) if terminal else TransientError(said)
+    causes = [error for _, error in failed if terminal or not isinstance(error, TerminalError)]
+    whole.__cause__ = causes[0]
+    return done, whole
+
+
+def _told(step: StepSpec, error: Exception) -> str:
+    if isinstance(error, PenstockError):
+        return str(error)
+    return f"{step.name}: {type(error).__name__}: {error}"

@@ -7,20 +7,41 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.step import StepSpec
 from penstock.core.window import micros
-from penstock.lake.commit import Table
+from penstock.lake.commit import Table, settle
 from penstock.lake.tables import Tables
+
+PASSED, FAILED, NOTHING = "passed", "failed", "nothing"
+
+
+def _state(row: Mapping[str, Any], passed: bool) -> str:
+    """Of a step: what was not compared has not passed, though nothing failed."""
+    if not passed:
+        return FAILED
+    return PASSED if row["answers_compared"] else NOTHING
 
 
 def record_audit(
     tables: Tables,
+    steps: Sequence[StepSpec],
     run_id: str,
     at: datetime,
     rows: Sequence[Mapping[str, Any]],
     passed: bool,
     failed: Sequence[str],
 ) -> None:
-    """Append one row a step."""
+    """Append one row a step.
+
+    Args:
+        tables: of the pipeline.
+        steps: of the pipeline.
+        run_id: the audit's run.
+        at: its instant, aware.
+        rows: the comparisons, one a step.
+        passed: no critical expectation failed.
+        failed: what did not hold, for people.
+    """
     table = Table(tables.audits())
     content = [
         {
@@ -28,12 +49,14 @@ def record_audit(
             "audited_at": at,
             "step": row["step"],
             "through_seq": row["through_seq"],
-            "passed": passed,
+            "state": (state := _state(row, passed)),
+            "passed": None if state == NOTHING else passed,
             "comparisons": json.dumps(dict(row)),
             "failed": json.dumps(list(failed)),
         }
         for row in rows
     ]
+    settle(tables.blocks(), tables.corrections(), *(tables.control(step) for step in steps))
     table.append(
         pa.Table.from_pylist(content, schema=table.spec.schema), f"audit:{run_id}", micros(at)
     )

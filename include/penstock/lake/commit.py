@@ -14,6 +14,7 @@ from deltalake import (
     ColumnProperties,
     CommitProperties,
     DeltaTable,
+    PostCommitHookProperties,
     Transaction,
     WriterProperties,
     write_deltalake,
@@ -22,11 +23,23 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from penstock.core.crash import reached
 from penstock.core.errors import ConfigError, TransientError
+from penstock.lake.damage import refuse_emptied, told
+from penstock.lake.durable import (
+    sync_checkpoint,
+    sync_commits,
+    sync_folders,
+    take_back,
+)
+from penstock.lake.room import require_room, written
 from penstock.lake.tables import TableSpec
 
 log = logging.getLogger(__name__)
 
 RACES = 30
+CHECKPOINT_EVERY = 100
+"""Commits; a table is opened by its last checkpoint and the commits after it."""
+BY_HAND = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+"""A checkpoint must be on the disk before the entries that it replaces are cleaned away."""
 ROW_GROUP = 16_384
 LOG_KEPT = "interval 1 hours"
 """Nobody reads a former version; at Delta's 30 days a stream of 5 commits/s leaves 13 M files."""
@@ -52,6 +65,7 @@ class Table:
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
         self._delta: DeltaTable | None = None
+        self._lasting = -1  # the version that this handle knows to be on the disk
 
     @property
     def delta(self) -> DeltaTable:
@@ -59,6 +73,7 @@ class Table:
 
         Raises:
             ConfigError: it is there with other types than the pipeline file declares now.
+            DamagedTableError: its log is not whole.
         """
         if self._delta is None:
             self._delta = self._open()
@@ -69,7 +84,7 @@ class Table:
         if self._delta is not None:
             return True
         try:
-            self._delta = DeltaTable(self.spec.uri)
+            self._delta = opened(self.spec.uri)
         except TableNotFoundError:
             return False
         return True
@@ -77,7 +92,8 @@ class Table:
     def refresh(self) -> DeltaTable:
         """The underlying table at its newest version."""
         delta = self.delta
-        delta.update_incremental()
+        with told(self.spec.uri):
+            delta.update_incremental()
         return delta
 
     def last(self, application: str) -> int | None:
@@ -103,6 +119,7 @@ class Table:
             self.refresh()
             last = self.last(application)
             if last is not None and last >= number:
+                self.settle()
                 return False
             try:
                 self.swap(rows, application, number)
@@ -114,6 +131,8 @@ class Table:
     def swap(self, rows: pa.Table, application: str, number: int) -> None:
         """Append at exactly the version at hand: what was decided from it is still true.
 
+        Another process may have made that version and ended before it lasted: it lasts first.
+
         Raises:
             ConflictError: the table has moved on.
         """
@@ -121,21 +140,39 @@ class Table:
             app_transactions=[Transaction(application, number)], max_commit_retries=0
         )
         options: dict[str, Any] = {"schema_mode": "merge"} if self._grows(rows.schema) else {}
-        who = application.partition(":")[0]
+        who, version = application.partition(":")[0], self.delta.version() + 1
+        self.settle()
+        require_room(self.spec.uri, rows)
         reached("before", who, self.spec.name)
         try:
-            write_deltalake(
-                self.delta,
-                rows,
-                mode="append",
-                writer_properties=writer(self.spec.schema),
-                commit_properties=properties,
-                **options,
-            )
+            with written(self.spec.uri):
+                write_deltalake(
+                    self.delta,
+                    rows,
+                    mode="append",
+                    writer_properties=writer(self.spec.schema),
+                    commit_properties=properties,
+                    post_commithook_properties=BY_HAND,
+                    **options,
+                )
         except CommitFailedError as lost:
             raise ConflictError(f"{self.spec.uri}: another process committed first") from lost
+        reached("within", who, self.spec.name)
+        sync_commits(self.spec.uri, [version])
+        self._lasting = version
         reached("after", who, self.spec.name)
+        if version % CHECKPOINT_EVERY == 0:
+            checkpoint(self.refresh(), self.spec.uri)
         self.delta.update_incremental()
+
+    def settle(self) -> None:
+        """Put the newest commit at hand on the disk, whoever made it: something depends on it."""
+        version = self.delta.version()
+        if version != self._lasting:
+            sync_commits(self.spec.uri, [version])
+            if version == 0:
+                sync_folders(self.spec.uri)
+            self._lasting = version
 
     def _grows(self, schema: pa.Schema) -> bool:
         known = {field.name for field in self.delta.schema().fields}
@@ -144,7 +181,7 @@ class Table:
     def _open(self) -> DeltaTable:
         spec = self.spec
         try:
-            delta = DeltaTable(spec.uri)
+            delta = opened(spec.uri)
         except TableNotFoundError:
             delta = self._create()
         found = {f.name: f.type for f in pa.schema(delta.schema())}
@@ -174,5 +211,46 @@ class Table:
             )
         except DeltaError:  # another process made it at the same moment
             delta = DeltaTable(spec.uri)
+        reached("within create")
+        sync_commits(spec.uri, [0])
+        sync_folders(spec.uri)
+        self._lasting = 0
         reached("after create")
         return delta
+
+
+def settle(*specs: TableSpec) -> None:
+    """Put the newest commits of some tables on the disk: what comes next was decided from them.
+
+    Whoever made them may be about to, or was killed before it could.
+    """
+    for table in map(Table, specs):
+        if table.exists():
+            table.settle()
+
+
+def opened(uri: str) -> DeltaTable:
+    """A table of the lake at its newest version.
+
+    Raises:
+        TableNotFoundError: it was never made.
+        DamagedTableError: its log is not whole.
+        TableAwayError: the system does not give it now.
+    """
+    with told(uri):
+        take_back(uri)
+        refuse_emptied(uri)
+        return DeltaTable(uri)
+
+
+def checkpoint(delta: DeltaTable, uri: str) -> None:
+    """Sum up a table's log at the version at hand, then clean away what is older than it keeps."""
+    sync_commits(uri, [delta.version()])  # another process's, perhaps: the sum speaks for it
+    reached("before checkpoint")
+    with written(uri):
+        delta.create_checkpoint()
+    reached("within checkpoint")
+    sync_checkpoint(uri, delta.version())
+    reached("before cleanup")
+    delta.cleanup_metadata()
+    reached("after cleanup")

@@ -4,8 +4,11 @@ A plan names no records and no windows: those are a function of the log up to it
 of the plan before it, so planning costs the same for one late record and for a million.
 """
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +19,12 @@ from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, micros
-from penstock.lake.commit import Table
-from penstock.lake.generation import current
+from penstock.lake.commit import Table, settle
+from penstock.lake.generation import Generation, current
 from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import INSTANT, Tables
-from penstock.lake.view import BACKFILL, LATE, Position, late_at, position
+from penstock.lake.view import BACKFILL, DONE, LATE, PLANNED, Position, late_at, position
 
-PLANNED, DONE = "planned", "done"
 MOST_SPANS = 8
 
 
@@ -34,11 +36,14 @@ class CorrectionPlan:
         epoch: the definition's first generation.
         number: of the plan, rising for a step.
         reason: late, or backfill for the history before the epoch.
-        after_seq: late rows up to here are in earlier plans.
+        after_seq: late rows up to here are in earlier plans; of a history, its records up to
+            here were answered by its base.
         through_seq: the plan speaks for the log up to here.
         watermark: windows that end after it are left alone, us.
         since, until: only windows that start in [since, until), us; none: all.
         recheck: also windows no late record touched, where the answer differs.
+        base: of a history: the finished plan whose answers hold on; none: it answers all.
+        answered: windows that end up to here are answered by the base, us.
     """
 
     epoch: int
@@ -50,11 +55,17 @@ class CorrectionPlan:
     since: int | None
     until: int | None
     recheck: bool
+    base: int | None = None
+    answered: int = BEGINNING
 
-    @property
-    def application(self) -> str:
-        """Who commits the plan's answers."""
-        return f"correct:{self.epoch}:{self.number}"
+    def application(self, chunks: Sequence[tuple[int, int]]) -> str:
+        """Who commits the plan's answers, chunk by chunk.
+
+        Another release may cut a plan otherwise that is half done: its chunks are others, and the
+        numbers of those that were committed say nothing about them.
+        """
+        cut = hashlib.sha256(" ".join(f"{a}:{b}" for a, b in chunks).encode()).hexdigest()
+        return f"correct:{self.epoch}:{self.number}:{cut[:16]}"
 
     @property
     def restricted(self) -> bool:
@@ -67,11 +78,10 @@ def plans(tables: Tables, step: StepSpec) -> tuple[list[CorrectionPlan], set[int
     found = current(tables, step)
     if found is None:
         return [], set()
-    rows = read_table(Table(tables.corrections())).filter(
-        (pc.field("step") == step.name) & (pc.field("epoch") == found[0].number)
-    )
-    planned = rows.filter(pc.equal(rows["state"], PLANNED)).sort_by("plan").to_pylist()
-    done = rows.filter(pc.equal(rows["state"], DONE))["plan"].to_pylist()
+    rows = _rows(tables, step, PLANNED)
+    ends = {r["plan"]: r["watermark_us"] for r in rows}
+    epoch = found[0].number
+    done = {r["plan"] for r in _rows(tables, step, DONE) if r["epoch"] == epoch}
     return [
         CorrectionPlan(
             r["epoch"],
@@ -83,9 +93,33 @@ def plans(tables: Tables, step: StepSpec) -> tuple[list[CorrectionPlan], set[int
             r["window_from_us"],
             r["window_to_us"],
             r["recheck"],
+            r["base"],
+            ends.get(r["base"], BEGINNING),
         )
-        for r in planned
-    ], set(done)
+        for r in rows
+        if r["epoch"] == epoch
+    ], done
+
+
+def _rows(tables: Tables, step: StepSpec, state: str) -> list[dict[str, Any]]:
+    mine = (pc.field("step") == step.name) & (pc.field("state") == state)
+    rows = read_table(Table(tables.corrections()), where=mine)
+    return [*rows.sort_by("plan").to_pylist()]
+
+
+def _history_before(tables: Tables, step: StepSpec, epoch: Generation) -> dict[str, Any] | None:
+    """The plan whose answers hold on in an epoch; none: there is none.
+
+    A finished history of the same definition is right for every window that had closed then and
+    that no later record touched, whatever came between, unless the epoch's watermark stands lower.
+    """
+    done = {r["plan"] for r in _rows(tables, step, DONE)}
+    fits = [
+        r for r in _rows(tables, step, PLANNED)
+        if r["reason"] == BACKFILL and r["plan"] in done and r["fingerprint"] == step.fingerprint
+        and r["through_seq"] <= epoch.seq and r["watermark_us"] <= epoch.state.watermark
+    ]  # fmt: skip
+    return max(fits, key=lambda r: (r["through_seq"], r["watermark_us"], r["plan"]), default=None)
 
 
 class Planner:
@@ -114,10 +148,11 @@ class Planner:
         if at is not None:
             self._plan_late(at, since, until, recheck)
         planned, done = plans(self.tables, self.step)
+        settle(self.tables.corrections())  # another run's plans are carried out, too
         return [p for p in planned if p.number not in done]
 
     def _plan_history(self) -> None:
-        """The answers of everything that was there before the epoch."""
+        """The answers of what was there before the epoch, as far as no former one gave them."""
         found = current(self.tables, self.step)
         planned, _ = plans(self.tables, self.step)
         if found is None or any(p.reason == BACKFILL for p in planned):
@@ -125,7 +160,11 @@ class Planner:
         epoch = found[0]
         if epoch.seq < 0 or epoch.state.watermark == BEGINNING:
             return
-        self._freeze(epoch.number, BACKFILL, -1, epoch.seq, epoch.state.watermark, None, None)
+        base = _history_before(self.tables, self.step, epoch)
+        after, number = (-1, None) if base is None else (base["through_seq"], base["plan"])
+        self._freeze(
+            epoch.number, BACKFILL, after, epoch.seq, epoch.state.watermark, None, None, base=number
+        )
 
     def _plan_late(
         self, at: Position, since: datetime | None, until: datetime | None, recheck: bool
@@ -156,6 +195,7 @@ class Planner:
         high: int | None,
         *,
         recheck: bool = False,
+        base: int | None = None,
     ) -> None:
         rows = read_table(self.corrections).filter(pc.field("step") == self.step.name)
         number = (pc.max(rows["plan"]).as_py() or 0) + 1
@@ -172,12 +212,14 @@ class Planner:
             "window_from_us": low,
             "window_to_us": high,
             "recheck": recheck,
+            "base": base,
             "answers": None,
             "changed": None,
             "run_id": self.run_id,
             "recorded_at": self.clock.now(),
         }
         table = pa.Table.from_pylist([row], schema=self.corrections.spec.schema)
+        settle(self.tables.registry(), self.tables.control(self.step))
         if not self.corrections.append(table, f"plan:{self.step.name}", number):
             raise TransientError(f"{self.step.name}: another run planned at the same moment")
 
@@ -197,6 +239,7 @@ class Planner:
             "recorded_at": self.clock.now(),
         }
         table = pa.Table.from_pylist([row], schema=self.corrections.spec.schema)
+        settle(self.tables.answers(self.step))
         self.corrections.append(table, f"done:{self.step.name}:{plan.number}", 0)
 
 

@@ -21,7 +21,7 @@ from penstock.core.coverage import TOTALS, QualityTarget, predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER, micros
-from penstock.lake.commit import Table
+from penstock.lake.commit import Table, settle
 from penstock.lake.observed import (
     NEWEST,
     beside,
@@ -72,6 +72,7 @@ class Recorder:
             return 0
         rows = self._rows(at, starts, {m.window_start: m for m in steered}, known)
         if rows.num_rows:
+            settle(self.tables.control(self.step), self.tables.corrections())
             self.table.append(rows, f"coverage:{self.step.name}", every.num_rows)
         return int(rows.num_rows)
 

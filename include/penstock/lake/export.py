@@ -1,48 +1,108 @@
-"""Writing the answers in force to plain Parquet files, one a step."""
+"""Writing the answers in force to plain Parquet files, one a step, all as of the same record."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 from penstock.lake.tables import Tables
-from penstock.lake.view import answers_in_force
+from penstock.lake.view import Standing, in_force_of, standing, told
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """One file that was written."""
+    """One file that was written.
+
+    Attributes:
+        step: its name.
+        path: the file.
+        answers: how many.
+        seq: the record it is as of; none: the step has sealed nothing.
+        note: which definition's answers these are, if not the pipeline file's.
+    """
 
     step: str
     path: Path
     answers: int
+    seq: int | None
+    note: str = ""
 
 
-def export(tables: Tables, pipeline: Pipeline, folder: Path) -> list[Exported]:
-    """Write ``<step>.parquet`` for each step, replacing former files as a whole.
+def export(
+    tables: Tables, pipeline: Pipeline, folder: Path, *, empty: bool = False
+) -> list[Exported]:
+    """Write ``<step>.parquet`` for each step, replacing former files as a whole, all or none.
+
+    Args:
+        tables: of the pipeline.
+        pipeline: the pipeline.
+        folder: made if need be.
+        empty: also where no answers would replace a file that holds some.
 
     Raises:
-        ConfigError: the folder cannot be written.
+        ConfigError: the folder cannot be written, or a file with answers would become empty.
     """
+    shown = {step.name: standing(tables, step) for step in pipeline.specs}
+    seq = min((one.at.seq for one in shown.values() if one is not None), default=-1)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [_write(tables, step, folder) for step in pipeline.specs]
+        with _drafts() as drafts:
+            written = []
+            for step in pipeline.specs:
+                one = shown[step.name]
+                one = None if one is None else one.up_to(seq)
+                rows, path = _public(tables, step, one), folder / f"{step.name}.parquet"
+                if not (empty or rows.num_rows):
+                    _require_no_answers(path)
+                drafts[path] = folder / f".{step.name}.{uuid4().hex[:8]}.new"
+                pq.write_table(rows, drafts[path])
+                note = "" if one is None else told(step, one)
+                at = None if one is None else seq
+                written.append(Exported(step.name, path, rows.num_rows, at, note))
+            for path, new in drafts.items():
+                new.replace(path)
     except OSError as wrong:
         raise ConfigError(
             f"{folder} cannot be written: {wrong.strerror}. Name another folder."
         ) from wrong
+    return written
 
 
-def _write(tables: Tables, step: StepSpec, folder: Path) -> Exported:
-    answers = answers_in_force(tables, step)
-    measures = [m.name for m in step.measures]
-    columns = ["window_start", "window_end", *step.key_names, *measures]
-    columns += ["n_records", "revision", "reason", "through_seq"]
-    path = folder / f"{step.name}.parquet"
-    fresh = path.with_suffix(".parquet.new")
-    pq.write_table(answers.select(columns), fresh)
-    fresh.replace(path)
-    return Exported(step.name, path, answers.num_rows)
+@contextmanager
+def _drafts() -> Iterator[dict[Path, Path]]:
+    """Files to be, by the path they will have; none of them stays."""
+    drafts: dict[Path, Path] = {}
+    try:
+        yield drafts
+    finally:
+        for new in drafts.values():
+            new.unlink(missing_ok=True)
+
+
+def _public(tables: Tables, step: StepSpec, shown: Standing | None) -> pa.Table:
+    rows, one = in_force_of(tables, step, shown), step if shown is None else shown.step
+    measures = [m.name for m in one.measures]
+    columns = ["window_start", "window_end", *one.key_names, *measures]
+    return rows.select([*columns, "n_records", "revision", "reason", "through_seq"])
+
+
+def _require_no_answers(path: Path) -> None:
+    if not path.is_file():
+        return
+    try:
+        there = pq.read_metadata(path).num_rows
+    except pa.ArrowException:  # not ours: not to be lost either
+        there = -1
+    if there:
+        held = f"{there:,} answers" if there > 0 else "something else"
+        raise ConfigError(
+            f"{path} holds {held}, and its step has no answers now (penstock show says why)."
+            " Nothing was written. To replace it by an empty file: --empty"
+        )

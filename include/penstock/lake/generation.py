@@ -9,24 +9,22 @@ See docs/concepts/timely-answers.md.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 
-from penstock.core.clock import Clock
 from penstock.core.crash import reached
-from penstock.core.errors import TransientError
-from penstock.core.slack import BlockSummary, SlackChange, SlackPolicy, WatermarkState
+from penstock.core.place import path_of
+from penstock.core.slack import BlockSummary, SlackChange, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
-from penstock.lake.log import SLACK, Seen, decisions_of, read_summaries, watermarks
-from penstock.lake.proposed import DECLARED, declared
+from penstock.lake.log import Seen, read_summaries, watermarks
 from penstock.lake.read import read_table
-from penstock.lake.tables import Tables, local
+from penstock.lake.tables import Definition, Tables, opened
 
-FORM = 5
+FORM = 6
 """Of what a checkpoint holds: the source's offsets and the reducer's state. Raise it with any
 change of either: a checkpoint of another form is not gone on with, but rebuilt from the log."""
 SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
@@ -45,6 +43,11 @@ class Generation:
         block: the first block its query takes.
         seq: last ``arrival_seq`` before that block; -1: none.
         state: the watermark fold before that block.
+        slack: in force there when it was registered; none: a former version wrote down neither it
+            nor K.
+        controller: of the slack there; empty: it has seen nothing, or needs none.
+        live: the source was to go on: an end before the epoch is none to it.
+        started: when it was registered.
     """
 
     step: str
@@ -54,6 +57,10 @@ class Generation:
     block: int
     seq: int
     state: WatermarkState
+    slack: SlackSpec | None
+    controller: str
+    live: bool
+    started: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,7 @@ class Sealed:
     open_pairs: int
 
 
-def generations(tables: Tables, step: StepSpec) -> list[Generation]:
+def generations(tables: Tables, step: Definition) -> list[Generation]:
     """All generations of a step's name, in order."""
     rows = read_table(Table(tables.registry())).filter(pc.field("step") == step.name)
     return [
@@ -79,7 +86,11 @@ def generations(tables: Tables, step: StepSpec) -> list[Generation]:
             r["epoch"],
             r["start_block"],
             r["start_seq"],
-            WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], 0),
+            WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], r["slack_us"] or 0),
+            None if r["slack"] is None else SlackSpec.from_text(r["slack"]),
+            r["controller"] or "",
+            bool(r["live"]),
+            r["started_at"],
         )
         for r in rows.sort_by("generation").to_pylist()
     ]
@@ -95,7 +106,7 @@ def current(tables: Tables, step: StepSpec) -> tuple[Generation, Generation] | N
     return epoch, newest
 
 
-def sealed_rows(tables: Tables, step: StepSpec, epoch: int) -> list[Sealed]:
+def sealed_rows(tables: Tables, step: Definition, epoch: int) -> list[Sealed]:
     """The ``control`` rows of an epoch, in the order of their positions.
 
     What a replaced generation still sealed beyond the start of the next one does not count: its
@@ -118,18 +129,11 @@ def sealed_rows(tables: Tables, step: StepSpec, epoch: int) -> list[Sealed]:
     return sorted(counts, key=lambda s: (s.block, s.generation, s.micro_batch))
 
 
-def controller_before(tables: Tables, step: StepSpec, generation: Generation) -> str:
-    """The slack's controller where a generation starts; empty: an epoch's has seen nothing.
+def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str:
+    """The slack's controller where a sealed micro-batch of an epoch ended before a block.
 
     All rows of one position hold the same: it is a function of the log.
     """
-    if generation.number == generation.epoch:
-        return ""
-    return controller_at(tables, step, generation.epoch, generation.block)
-
-
-def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str:
-    """The slack's controller where a sealed micro-batch of an epoch ended before a block."""
     rows = read_table(
         Table(tables.control(step)),
         ["controller"],
@@ -163,133 +167,6 @@ def lived(
     return watermarks(start.state, own, changes, seen)
 
 
-class Registry:
-    """Decides with which generation a step's query starts, and writes it down first."""
-
-    def __init__(self, tables: Tables, clock: Clock, events: Table) -> None:
-        self.tables, self.clock, self.events = tables, clock, events
-        self.registry = Table(tables.registry())
-        self.decisions = Table(tables.decisions())
-
-    def start(self, step: StepSpec) -> Generation:
-        """Go on where that is a plain continuation, else begin a new generation."""
-        found = current(self.tables, step)
-        if found is None:
-            return self.begin_epoch(step)
-        self._decide_slack(step)
-        epoch, newest = found
-        if self._goes_on(step, newest):
-            return newest
-        rows = sealed_rows(self.tables, step, epoch.number)
-        if not rows:
-            block, seq, state = epoch.block, epoch.seq, epoch.state
-        else:
-            block, seq, state = rows[-1].block, rows[-1].seq, rows[-1].state
-        again = Generation(
-            step.name, step.fingerprint, newest.number + 1, epoch.number, block, seq, state
-        )
-        return self._register(again, "state rebuilt from the log")
-
-    def begin_epoch(self, step: StepSpec) -> Generation:
-        """Make everything sealed so far the step's history."""
-        blocks = read_summaries(self.tables)
-        past = generations(self.tables, step)
-        number = past[-1].number + 1 if past else 0
-        block = blocks[-1].number + 1 if blocks else 0
-        seq = blocks[-1].last_seq if blocks else -1
-        state = WatermarkState()
-        seen = Seen(self.events, step.window)
-        fold = watermarks(state, blocks, [SlackChange(0, step.slack)], seen)
-        for _, _, after in fold:
-            state = after
-        history = [b.t_max for b in blocks if not b.live and b.t_max is not None]
-        if history and not state.ended:
-            fixed = step.slack.policy is SlackPolicy.FIXED
-            newest = max(history) - (step.slack.span if fixed else 0)
-            mark = max(state.watermark, step.window.floor(newest))
-            state = WatermarkState(mark, max(state.t_max, mark), state.k, state.slack)
-        self._decide_slack(step, block)
-        first = Generation(step.name, step.fingerprint, number, number, block, seq, state)
-        return self._register(first, "first start" if not past else "changed definition")
-
-    def _register(self, generation: Generation, reason: str) -> Generation:
-        row = {
-            "step": generation.step,
-            "fingerprint": generation.fingerprint,
-            "generation": generation.number,
-            "epoch": generation.epoch,
-            "start_block": generation.block,
-            "start_seq": generation.seq,
-            "watermark_us": generation.state.watermark,
-            "t_max_us": generation.state.t_max,
-            "k_us": generation.state.k,
-            "reason": reason,
-            "started_at": self.clock.now(),
-        }
-        table = pa.Table.from_pylist([row], schema=self.registry.spec.schema)
-        if not self.registry.append(table, f"registry:{generation.step}", generation.number):
-            raise TransientError(
-                f"{generation.step}: another process began generation {generation.number} at the"
-                " same moment; only one may run it. Start again if no other stream host does"
-            )
-        return generation
-
-    def _decide_slack(self, step: StepSpec, block: int | None = None) -> None:
-        """Write down the slack of the pipeline file; it holds from the next block."""
-        rows = decisions_of(self.decisions, step.name)
-        if declared(rows) == step.slack:
-            return
-        changes = [row for row in rows if row["what"] == SLACK]
-        if block is None:
-            blocks = read_summaries(self.tables)
-            block = blocks[-1].number + 1 if blocks else 0
-        row = {
-            "step": step.name,
-            "block": block if changes else 0,
-            "what": SLACK,
-            "value": step.slack.to_text(),
-            "reason": DECLARED,
-            "decided_at": self.clock.now(),
-        }
-        self.decisions.append(
-            pa.Table.from_pylist([row], schema=self.decisions.spec.schema),
-            f"slack:{step.name}",
-            len(changes),
-        )
-
-    def _goes_on(self, step: StepSpec, newest: Generation) -> bool:
-        """Whether Spark's checkpoint is a plain continuation of what is sealed."""
-        own = [
-            s for s in sealed_rows(self.tables, step, newest.epoch)
-            if s.generation == newest.number
-        ]  # fmt: skip
-        micro_batch = max((s.micro_batch + 1 for s in own), default=0)
-        at = max((s.block for s in own), default=newest.block)
-        begun = any(
-            self._reached(Table(spec), newest.number, micro_batch)
-            for spec in (self.tables.late(step, []), self.tables.answers(step))
-        )
-        logged, committed = spark_progress(self.tables.checkpoint(step, newest.number))
-        if _failures(self.tables.checkpoint(step, newest.number), committed) >= FAILURES:
-            return False
-        if max(logged, default=0) > (-1 if committed is None else committed) + 1:
-            return False  # Spark repeats one micro-batch, never two
-        if committed is None and not own:
-            fresh = not _remembers(self.tables.checkpoint(step, newest.number))
-            return 0 in logged or (fresh and not begun)
-        replays = committed == micro_batch - 2 or (committed is None and micro_batch == 1)
-        stands = committed == micro_batch - 1
-        known = not begun or micro_batch in logged  # else it would be cut anew, and lose answers
-        return (replays or stands) and logged.get(micro_batch - 1) == at and known
-
-    def _reached(self, table: Table, generation: int, micro_batch: int) -> bool:
-        if not table.exists():
-            return False
-        table.refresh()
-        last = table.last(f"speed:{generation}")
-        return last is not None and last >= micro_batch
-
-
 def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:
     """What Spark's checkpoint knows.
 
@@ -297,7 +174,7 @@ def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:
         Micro-batches in its offset log with the block each ends before, and its last committed
         micro-batch; none: none. Of another form than this code's it knows nothing.
     """
-    filesystem, root = _filesystem(checkpoint)
+    filesystem, root = opened(checkpoint)
     logged = {}
     for number, path in _numbered(filesystem, f"{root}/offsets"):
         with filesystem.open_input_file(path) as stream:
@@ -320,10 +197,10 @@ def note_failure(tables: Tables, step: StepSpec) -> None:
     found = current(tables, step)
     if found is None:
         return
-    folder = local(tables.checkpoint(step, found[1].number))
+    folder = path_of(tables.checkpoint(step, found[1].number))
     _, committed = spark_progress(str(folder))
     path = folder / FAILED
-    count = _failures(str(folder), committed) + 1
+    count = failures(str(folder), committed) + 1
     folder.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     reached("before failure")
@@ -339,16 +216,16 @@ def drop_former_checkpoints(tables: Tables, step: StepSpec) -> int:
         return removed
     for former in generations(tables, step)[:-1]:
         uri = tables.uri("checkpoints", step.name, former.fingerprint, str(former.number))
-        filesystem, root = _filesystem(uri)
-        if filesystem.get_file_info(root).type is pa.fs.FileType.Directory:
+        filesystem, root = opened(uri)
+        if filesystem.get_file_info(root).type is pyarrow.fs.FileType.Directory:
             filesystem.delete_dir(root)
             removed += 1
     return removed
 
 
-def _failures(checkpoint: str, committed: int | None) -> int:
+def failures(checkpoint: str, committed: int | None) -> int:
     """How often in a row the query failed at the micro-batch after the committed one."""
-    path = local(checkpoint) / FAILED
+    path = path_of(checkpoint) / FAILED
     if not path.exists():
         return 0
     at, _, count = path.read_text().partition(" ")  # of an emptied file: nothing
@@ -363,25 +240,20 @@ def _offset(lines: list[str]) -> dict[str, Any] | None:
     return offset if isinstance(offset, dict) and "block" in offset else None
 
 
-def _remembers(checkpoint: str) -> bool:
+def remembers(checkpoint: str) -> bool:
     """Whether there is any offset or state in a checkpoint, of use or not."""
-    filesystem, root = _filesystem(checkpoint)
+    filesystem, root = opened(checkpoint)
     folders = (f"{root}/offsets", f"{root}/state")
     return any(
-        info.type is pa.fs.FileType.File
+        info.type is pyarrow.fs.FileType.File
         for folder in folders
         for info in filesystem.get_file_info(
-            pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)
+            pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
         )
     )
 
 
-def _filesystem(uri: str) -> tuple[pa.fs.FileSystem, str]:
-    found = pa.fs.FileSystem.from_uri(uri if "://" in uri else f"file://{uri}")
-    return found[0], found[1]
-
-
-def _numbered(filesystem: pa.fs.FileSystem, folder: str) -> list[tuple[int, str]]:
-    selector = pa.fs.FileSelector(folder, allow_not_found=True)
+def _numbered(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[tuple[int, str]]:
+    selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
     infos = filesystem.get_file_info(selector)
     return sorted((int(i.base_name), i.path) for i in infos if i.base_name.isdigit())

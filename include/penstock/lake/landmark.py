@@ -7,6 +7,7 @@ from penstock.core.measure import Function
 from penstock.core.step import StepSpec, count_name
 
 MERGES = {Function.COUNT: "sum", Function.SUM: "sum", Function.MIN: "min", Function.MAX: "max"}
+SHRINK = f"{2.0**-80!r}::DOUBLE"
 
 
 def so_far(answers: pa.Table, step: StepSpec) -> pa.Table:
@@ -25,13 +26,17 @@ def so_far(answers: pa.Table, step: StepSpec) -> pa.Table:
     merged = []
     for measure in step.measures:
         name, merge = f'"{measure.name}"', MERGES.get(measure.function)
+        whole = pa.types.is_int64(answers.schema.field(measure.name).type)
         if merge is None:  # an average needs the counts it was taken over
             count = f'"{count_name(measure.name)}"'
-            value = f"sum({name} * {count}) {since} / nullif(sum({count}) {since}, 0)"
+            mean = f"sum({{}} * {count}) {since} / nullif(sum({count}) {since}, 0)"
+            least, most = (f"{end}({name}) {since}" for end in ("min", "max"))
+            value = f"greatest({least}, least({most}, {_safely(mean, name)}))"
+        elif merge == "sum" and not whole:
+            value = _safely(f"sum({{}}) {since}", name)
         else:
             value = f"{merge}({name}) {since}"
-        kind = "BIGINT" if pa.types.is_int64(answers.schema.field(measure.name).type) else "DOUBLE"
-        merged.append(f"CAST({value} AS {kind}) AS {name}")
+        merged.append(f"CAST({value} AS {'BIGINT' if whole else 'DOUBLE'}) AS {name}")
     columns = ["window_end AS as_of", *keys, *merged]
     columns.append(f"CAST(sum(n_records) {since} AS BIGINT) AS n_records")
     with duckdb.connect() as connection:
@@ -41,6 +46,13 @@ def so_far(answers: pa.Table, step: StepSpec) -> pa.Table:
         order = ", ".join(["as_of", *keys])
         sql = f"SELECT {listed} FROM answers ORDER BY {order}"  # noqa: S608  own names
         return connection.sql(sql).to_arrow_table()
+
+
+def _safely(linear: str, name: str) -> str:
+    """A sum or average of doubles; of their 2**-80th where plain sums are not finite."""
+    plain, shrunk = linear.format(name), linear.format(f"({name} * {SHRINK})")
+    grown = f"nullif(({shrunk}) / {SHRINK}, 'nan'::DOUBLE)"  # of both infinities: nothing
+    return f"if(coalesce(isfinite({plain}), TRUE), {plain}, {grown})"
 
 
 def _partition(keys: list[str]) -> str:

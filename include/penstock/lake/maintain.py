@@ -9,7 +9,9 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
-from penstock.lake.commit import Table, writer
+from penstock.lake.commit import BY_HAND, Table, checkpoint, writer
+from penstock.lake.damage import require_whole
+from penstock.lake.durable import sync_commits
 from penstock.lake.generation import drop_former_checkpoints
 from penstock.lake.tables import Tables, TableSpec
 
@@ -26,6 +28,14 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
     Returns:
         Files compacted by table and former checkpoints removed by step, where there were any.
     """
+    done = {name: _maintain(spec) for name, spec in specs_of(tables, pipeline).items()}
+    for step in pipeline.specs:
+        done[f"checkpoints/{step.name}"] = drop_former_checkpoints(tables, step)
+    return {name: files for name, files in done.items() if files}
+
+
+def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
+    """All tables of a pipeline and of its steps as they are defined now, by what they are."""
     specs: dict[str, TableSpec] = {
         "events": tables.events(pipeline.types),
         "quarantine": tables.quarantine(),
@@ -41,30 +51,31 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
         specs[f"late/{step.name}"] = tables.late(step, [])
         specs[f"control/{step.name}"] = tables.control(step)
         specs[f"coverage/{step.name}"] = tables.coverage(step)
-    done = {name: _maintain(spec) for name, spec in specs.items()}
-    for step in pipeline.specs:
-        done[f"checkpoints/{step.name}"] = drop_former_checkpoints(tables, step)
-    return {name: files for name, files in done.items() if files}
+    return specs
 
 
 def _maintain(spec: TableSpec) -> int:
     table = Table(spec)
     if not table.exists():
         return 0
+    require_whole(spec.uri)  # what cannot be read is named, not summed up
     delta = table.refresh()
-    removed = 0
+    table.settle()
+    removed, before = 0, delta.version()
     if len(delta.file_uris()) >= FEW_FILES:
         reached("before compact")
         try:
-            done = delta.optimize.compact(writer_properties=writer(spec.schema))
+            done = delta.optimize.compact(
+                writer_properties=writer(spec.schema), post_commithook_properties=BY_HAND
+            )
             removed = int(done["numFilesRemoved"])
+            reached("within compact")
+            sync_commits(spec.uri, range(before + 1, delta.version() + 1))
         except CommitFailedError:  # a writer was faster: the next run compacts
             log.info("not compacted this time table=%s", spec.uri)
     reached("before vacuum")
-    delta.vacuum(retention_hours=KEEP_HOURS, dry_run=False)
-    reached("before checkpoint")
-    delta.create_checkpoint()
-    reached("before cleanup")
-    delta.cleanup_metadata()
-    reached("after cleanup")
+    delta.vacuum(retention_hours=KEEP_HOURS, dry_run=False, post_commithook_properties=BY_HAND)
+    sync_commits(spec.uri, range(before + 1, delta.version() + 1))
+    reached("after vacuum")
+    checkpoint(delta, spec.uri)
     return removed

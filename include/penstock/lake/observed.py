@@ -18,6 +18,7 @@ from penstock.lake.commit import Table
 from penstock.lake.generation import controller_at, lived
 from penstock.lake.log import Seen, slack_changes
 from penstock.lake.read import read_table
+from penstock.lake.start import epoch_of
 from penstock.lake.tables import CLASSES, Tables, TableSpec
 from penstock.lake.view import (
     BACKFILL,
@@ -162,7 +163,8 @@ def relative_error(was: str, true: str) -> str:
     was, true = f"({was})::DOUBLE", f"({true})::DOUBLE"
     return (
         f"CASE WHEN {was} IS NOT DISTINCT FROM {true} THEN 0 WHEN {was} IS NULL OR {true} IS NULL"
-        f" OR {true} = 0 THEN 1 ELSE abs({was} - {true}) / abs({true}) END"
+        f" OR {true} = 0 OR NOT isfinite({was}) OR NOT isfinite({true}) THEN 1"
+        f" ELSE abs({was} - {true}) / abs({true}) END"
     )
 
 
@@ -199,7 +201,8 @@ def measured(
     seen, changes = Seen(Table(events), step.window), slack_changes(tables, step.name)
     last = max((r for r in at.rows if r.seq <= since), default=None, key=lambda r: r.block)
     text = controller_at(tables, step, at.epoch.number, last.block) if last else ""
-    for _ in lived(tables, seen, last or at.epoch, at.sealed.block, changes, text):
+    start = last or epoch_of(tables, step, at.epoch)
+    for _ in lived(tables, seen, start, at.sealed.block, changes, text):
         pass
     return seen.measured
 

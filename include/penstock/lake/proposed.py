@@ -16,11 +16,12 @@ import pyarrow as pa
 from penstock.core.clock import Clock
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
-from penstock.lake.commit import Table
+from penstock.lake.commit import Table, settle
 from penstock.lake.log import SLACK, decisions_of
 from penstock.lake.tables import Tables
 
 PROPOSAL = "proposal"
+ADOPTED = "plan"
 DECLARED = "pipeline file"
 
 
@@ -52,6 +53,7 @@ def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock:
     rows = decisions_of(table, step.name)
     row = _row(step.name, len(_decided(rows)), PROPOSAL, spec.to_text(), reason, clock.now())
     number = sum(r["what"] == PROPOSAL for r in rows)
+    settle(tables.coverage(step))
     table.append(_rows(table, row), f"{PROPOSAL}:{step.name}", number)
 
 
@@ -77,7 +79,7 @@ def adopt(table: Table, text: str, plan: int, block: int, at: datetime) -> None:
     """
     for step, (value, reason) in json.loads(text).items():
         row = _row(step, block, SLACK, value, reason, at)
-        table.append(_rows(table, row), f"plan:{step}", plan)
+        table.append(_rows(table, row), f"{ADOPTED}:{step}", plan)
 
 
 def _row(step: str, block: int, what: str, value: str, reason: str, at: datetime) -> dict[str, Any]:

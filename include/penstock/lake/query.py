@@ -1,27 +1,37 @@
-"""SQL over a pipeline's answers with DuckDB, without a JVM: one view per step, and the log."""
+"""SQL over a pipeline's answers with DuckDB, without a JVM: one view per step, and the log.
+
+All that one statement mentions is as of the same record: the last one that every mentioned view
+has. A step that has sealed nothing has no part in that.
+"""
 
 import re
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.fs
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
+from penstock.lake.damage import damaged_file, require_whole
 from penstock.lake.landmark import so_far
 from penstock.lake.read import data_files, read_table
-from penstock.lake.tables import Tables, TableSpec
-from penstock.lake.view import answers_in_force, timely_answers
+from penstock.lake.tables import Definition, FormerStep, Tables, TableSpec, opened
+from penstock.lake.view import SPEED, Standing, answers_at, in_force, standing, told
 
 INTERNAL = ("generation", "micro_batch")
+ASKS = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
+"""What a query may be: DESCRIBE, SHOW and VALUES count as SELECT, a PIVOT is several at once."""
+UNREAD = "reading the stream"
+"""DuckDB, of what it could not read of a data file."""
 Content: TypeAlias = pa.Table | ds.Dataset
 
 
@@ -32,72 +42,155 @@ class View:
     Attributes:
         says: what a row is.
         schema: its columns.
-        content: reads it.
+        content: reads it, as of a record of the log; none: as of its own newest.
+        seq: the newest record it is as of; none: it has nothing, whatever the record.
+        since: it has answers as of records after this one.
+        note: what there is to know of its content.
     """
 
     says: str
     schema: pa.Schema
-    content: Callable[[], Content]
+    content: Callable[[int | None], Content]
+    seq: int | None = None
+    since: int = -1
+    note: str = ""
 
 
 def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
-    """All views of a pipeline by name; nothing is read yet."""
+    """All views of a pipeline by name, with the position of each; no answer is read yet."""
     found: dict[str, View] = {}
+    shown = {step.name: standing(tables, step) for step in pipeline.specs}
     for step in pipeline.specs:
-        schema = _public(tables.answers(step).schema.empty_table()).schema
-        found[step.name] = View("one answer in force", schema, _in_force(tables, step))
+        found[step.name] = _answers("one answer in force", tables, step, shown[step.name], in_force)
     for step in pipeline.specs:
+        one = shown[step.name]
         found.setdefault(
             f"{step.name}_timely",
-            View("one answer as first published", found[step.name].schema, _timely(tables, step)),
+            _answers("one answer as first published", tables, step, one, _timely),
         )
         if step.window.landmark:
-            name = f"{step.name}_so_far"
-            empty = so_far(tables.answers(step).schema.empty_table(), step)
-            found.setdefault(name, View("since the landmark", empty.schema, _so_far(tables, step)))
+            found.setdefault(f"{step.name}_so_far", _so_far(tables, step, one))
+    sealed = _sealed(tables)
     events, quarantine = tables.events(pipeline.types), tables.quarantine()
-    found.setdefault("events", View("one accepted record", *_log(tables, events)))
-    found.setdefault("quarantine", View("one refused record", *_log(tables, quarantine)))
+    found.setdefault("events", View("one accepted record", *_log(events, sealed)))
+    found.setdefault("quarantine", View("one refused record", *_log(quarantine, sealed)))
     return found
 
 
+def mentioned(known: Mapping[str, View], sql: str) -> dict[str, View]:
+    """The views whose names stand in a statement."""
+    words = {word.casefold() for word in re.findall(r"\w+", sql)}
+    return {name: view for name, view in known.items() if name.casefold() in words}
+
+
+def as_of(known: Mapping[str, View], sql: str) -> int | None:
+    """The record that all views a statement mentions are as of; none: it mentions none with any."""
+    return min((v.seq for v in mentioned(known, sql).values() if v.seq is not None), default=None)
+
+
 @contextmanager
-def answered(known: dict[str, View], sql: str) -> Iterator[duckdb.DuckDBPyRelation]:
+def answered(
+    known: dict[str, View], sql: str, room: Path | None = None
+) -> Iterator[duckdb.DuckDBPyRelation]:
     """The result of a query, open inside the ``with``.
 
     Args:
         known: views by name; only those that the text mentions are read.
-        sql: one statement that gives rows.
+        sql: one statement that gives rows; it reaches the views and nothing else.
+        room: the one folder DuckDB may write to, as when the result is to be a file.
 
     Raises:
         ConfigError: DuckDB refuses it; says why and which views there are.
+        DamagedTableError: a data file that it reads is not whole; names it.
     """
-    words = {word.casefold() for word in re.findall(r"\w+", sql)}
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        for name, view in known.items():
-            if name.casefold() in words:
-                connection.register(name, view.content())
+    seq = as_of(known, sql)
+    contents = list[Content]()
+    with _shut_in(room) as connection:
         try:
-            found = connection.sql(sql)
-            if found is None:
-                raise ConfigError("this statement gives no rows. Write a SELECT.")
-            yield found
+            _require_question(connection, sql)
+            for name, view in mentioned(known, sql).items():
+                contents.append(view.content(seq))
+                connection.register(name, contents[-1])
+            yield connection.sql(sql)
+        except duckdb.InvalidInputException as wrong:
+            for one in contents if UNREAD in str(wrong) else ():
+                if isinstance(one, ds.FileSystemDataset) and one.files:
+                    raise damaged_file(one.files, wrong) from wrong
+            raise ConfigError(f"{wrong}\nViews: {', '.join(known)}.") from wrong
+        except duckdb.PermissionException as refused:
+            raise ConfigError(
+                "a query reaches the views and nothing else: no files, no network, no extensions."
+                f" Views: {', '.join(known)}. To write a file: --output FILE.parquet"
+            ) from refused
         except duckdb.Error as wrong:
             said = str(wrong).split('\nDid you mean "pg_')[0].strip()
             raise ConfigError(f"{said}\nViews: {', '.join(known)}.") from wrong
 
 
-def _in_force(tables: Tables, step: StepSpec) -> Callable[[], Content]:
-    return lambda: _public(answers_in_force(tables, step))
+@contextmanager
+def _shut_in(room: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that reaches what is registered, and one folder for what memory cannot hold.
+
+    Not ``:memory:``: DuckDB lets SQL at its own database's files, which then would lie in the
+    folder the command was called in.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-query-") as folder:
+        settings = {
+            "enable_external_access": "false",
+            "python_enable_replacements": "false",  # no variable of this process
+            "allow_persistent_secrets": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "temp_directory": str(room or folder),
+        }
+        with duckdb.connect(Path(folder) / "views.duckdb", config=settings) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET lock_configuration = true")
+            yield connection
 
 
-def _timely(tables: Tables, step: StepSpec) -> Callable[[], Content]:
-    return lambda: _public(timely_answers(tables, step))
+def _require_question(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    kinds = [statement.type for statement in connection.extract_statements(sql)]
+    if len(kinds) != 1 or kinds[0] not in ASKS:
+        raise ConfigError("a query is one statement that gives rows. Write a SELECT.")
 
 
-def _so_far(tables: Tables, step: StepSpec) -> Callable[[], Content]:
-    return lambda: so_far(answers_in_force(tables, step), step)
+def _timely(rows: pa.Table, _: Definition) -> pa.Table:
+    """What the speed layer published, of all that a position has."""
+    return rows.filter(pc.equal(rows["reason"], SPEED))
+
+
+def _answers(
+    says: str,
+    tables: Tables,
+    step: StepSpec,
+    shown: Standing | None,
+    which: Callable[[pa.Table, Definition], pa.Table],
+) -> View:
+    if shown is None:
+        nothing = _public(tables.answers(step).schema.empty_table())
+        return View(says, nothing.schema, lambda _: nothing)
+
+    def content(seq: int | None) -> Content:
+        at = shown.at if seq is None else shown.at.up_to(seq)
+        return _public(which(answers_at(tables, shown.step, at), shown.step))
+
+    schema = _public(tables.answers(shown.step).schema.empty_table()).schema
+    return View(says, schema, content, shown.at.seq, shown.at.epoch.seq, told(step, shown))
+
+
+def _so_far(tables: Tables, step: StepSpec, shown: Standing | None) -> View:
+    """Of a former definition nobody knows how its periods merge: it has none to show."""
+    says = "since the landmark"
+    nothing = so_far(tables.answers(step).schema.empty_table(), step)
+    if shown is None or isinstance(shown.step, FormerStep):
+        return View(says, nothing.schema, lambda _: nothing)
+
+    def content(seq: int | None) -> Content:
+        at = shown.at if seq is None else shown.at.up_to(seq)
+        return so_far(in_force(answers_at(tables, step, at), step), step)
+
+    return View(says, nothing.schema, content, shown.at.seq, shown.at.epoch.seq)
 
 
 def _public(answers: pa.Table) -> pa.Table:
@@ -107,25 +200,31 @@ def _public(answers: pa.Table) -> pa.Table:
     return answers.select([*first, *rest])
 
 
-def _log(tables: Tables, spec: TableSpec) -> tuple[pa.Schema, Callable[[], Content]]:
-    def content() -> Content:
-        blocks = read_table(Table(tables.blocks()), ["last_seq"])
-        sealed = pc.max(blocks["last_seq"]).as_py()
+def _sealed(tables: Tables) -> int | None:
+    last = pc.max(read_table(Table(tables.blocks()), ["last_seq"])["last_seq"]).as_py()
+    return None if last is None else int(last)
+
+
+def _log(
+    spec: TableSpec, sealed: int | None
+) -> tuple[pa.Schema, Callable[[int | None], Content], int | None]:
+    def content(seq: int | None) -> Content:
         table = Table(spec)
         if sealed is None or not table.exists():
             return spec.schema.empty_table()
         paths = [f.path for f in data_files(table.refresh(), "arrival_seq")]
         if not paths:
             return spec.schema.empty_table()
-        return _dataset(spec, paths).filter(pc.field("arrival_seq") <= sealed)
+        require_whole(spec.uri, paths)
+        last = sealed if seq is None else min(seq, sealed)
+        return _dataset(spec, paths).filter(pc.field("arrival_seq") <= last)
 
-    return spec.schema, content
+    return spec.schema, content, sealed
 
 
 def _dataset(spec: TableSpec, paths: list[str]) -> ds.Dataset:
     """The files unread: DuckDB takes the columns and rows it needs."""
-    uri = spec.uri if "://" in spec.uri else f"file://{spec.uri}"
-    filesystem, root = pa.fs.FileSystem.from_uri(uri)
+    filesystem, root = opened(spec.uri)
     parts = pa.schema([f for f in spec.schema if f.name in spec.partitioned])
     return ds.dataset(
         [f"{root}/{path}" for path in paths],

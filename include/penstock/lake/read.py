@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.fs
 from deltalake import DeltaTable
 
 from penstock.core.window import MILLISECOND
 from penstock.lake.commit import Table
+from penstock.lake.damage import told
+from penstock.lake.tables import opened
 
 PIECE = 262_144
 
@@ -47,7 +48,8 @@ def data_files(delta: DeltaTable, column: str) -> list[DataFile]:
     Instants count in microseconds; a file's greatest one is the latest it can be, because writers
     cut statistics to milliseconds.
     """
-    actions = pa.table(delta.get_add_actions(flatten=True))
+    with told(delta.table_uri):
+        actions = pa.table(delta.get_add_actions(flatten=True))
     rows = actions["num_records"].to_pylist()
     paths = actions["path"].to_pylist()
     least = _bound(actions, f"min.{column}", 0)
@@ -101,11 +103,16 @@ def read_files(
         schema: of the table; a file that lacks a column gives nulls.
         columns: the wanted ones, in the wanted order.
         where: keep only rows for which it is true.
+
+    Raises:
+        DamagedTableError: some of the files is not whole; names it.
+        TableAwayError: the system does not give it now.
     """
     if not paths:
         return schema.empty_table().select(list(columns))
-    dataset = _dataset(uri, paths, schema)
-    return dataset.to_table(columns=list(columns), filter=where, use_threads=True)
+    with told(uri, paths):
+        dataset = _dataset(uri, paths, schema)
+        return dataset.to_table(columns=list(columns), filter=where, use_threads=True)
 
 
 def read_pieces(
@@ -125,14 +132,15 @@ def read_pieces(
     text = {name for name in columns if schema.field(name).type == pa.string()}
     schema = pa.schema([f.with_type(numbers) if f.name in text else f for f in schema])
     waiting: list[pa.RecordBatch] = []
-    data = _dataset(uri, paths, schema, text)
-    for batch in data.to_batches(
-        columns=list(columns), filter=where, batch_readahead=2, fragment_readahead=1
-    ):
-        waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= PIECE:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
+    with told(uri, paths):
+        data = _dataset(uri, paths, schema, text)
+        for batch in data.to_batches(
+            columns=list(columns), filter=where, batch_readahead=2, fragment_readahead=1
+        ):
+            waiting.append(batch)
+            if sum(b.num_rows for b in waiting) >= PIECE:
+                yield pa.Table.from_batches(waiting)
+                waiting = []
     if waiting:
         yield pa.Table.from_batches(waiting)
 
@@ -140,7 +148,7 @@ def read_pieces(
 def _dataset(
     uri: str, paths: Sequence[str], schema: pa.Schema, encoded: Collection[str] = ()
 ) -> ds.Dataset:
-    filesystem, root = pa.fs.FileSystem.from_uri(_as_uri(uri))
+    filesystem, root = opened(uri)
     hive = ds.partitioning(pa.schema([f for f in schema if f.name == "origin"]), flavor="hive")
     return ds.dataset(
         [f"{root}/{path}" for path in paths],
@@ -177,10 +185,6 @@ def read_table(
         inside = within.where(schema)
         where = inside if where is None else where & inside
     return read_files(table.spec.uri, [f.path for f in files], schema, wanted, where)
-
-
-def _as_uri(uri: str) -> str:
-    return uri if "://" in uri else f"file://{uri}"
 
 
 class Tail:

@@ -4,6 +4,7 @@ It shares no code with the door: a block's figures are taken from ``events`` and
 anew, in one pass over three columns.
 """
 
+import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from penstock.core.controller import Arrivals
 from penstock.core.window import BEGINNING, WindowSpec, instant
 from penstock.lake.commit import Table
 from penstock.lake.digest import digests
+from penstock.lake.files import DETAIL, Decided, decided
 from penstock.lake.log import HISTORY
 from penstock.lake.read import data_files, read_files, read_table
 from penstock.lake.tables import Tables, TableSpec
@@ -24,6 +26,7 @@ from penstock.lake.tables import Tables, TableSpec
 Longs = npt.NDArray[np.int64]
 NUMBERS_AT_ONCE = 1 << 21
 SHOWN = 20
+WITHOUT_PLAN = "block or row without its plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,11 @@ class Fault:
     place: dict[str, Any]
     expected: dict[str, Any]
     found: dict[str, Any]
+
+    def told(self) -> dict[str, Any]:
+        """As an example of an audit that concerns no window."""
+        expected, found = (json.dumps(each, default=str) for each in (self.expected, self.found))
+        return {"key": self.place, "what": self.what, "expected": expected, "found": found}
 
 
 @dataclass
@@ -72,8 +80,10 @@ class Recount:
         accepted, quarantined: rows that are there.
         missing, doubled: numbers that stand nowhere, or more than once.
         blocks: see there.
-        faults: of numbers (some of them) and of blocks (all).
-        blocks_wrong: how many blocks do not agree with their records.
+        faults: of numbers (some of them), of blocks (all) and of plans.
+        blocks_wrong: how many blocks do not agree with their records, or with ``plans``.
+        unclear: accepted records whose event time is a clock reading of a repeated or skipped hour.
+        unreadable: files of which nothing could be taken, and that no person has settled.
     """
 
     received: int
@@ -84,6 +94,8 @@ class Recount:
     blocks: Blocks
     faults: list[Fault] = field(default_factory=list)
     blocks_wrong: int = 0
+    unclear: int = 0
+    unreadable: list[Fault] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +121,58 @@ def recount(tables: Tables, events: TableSpec, through: int, before: int, asked:
     counted = _Count(rows, asked)
     for first, accepted, refused in _pieces(tables, events, through):
         counted.take(first, min(first + NUMBERS_AT_ONCE - 1, through), accepted, refused)
-    return counted.result(through, before)
+    found = counted.result(through, before)
+    lost = _lost_plans(tables, events, rows["plan"].to_pylist())
+    found.faults.extend(lost)
+    found.blocks_wrong += len(lost)
+    found.unreadable = unreadable_files(tables, through)
+    return found
+
+
+def unreadable_files(tables: Tables, through: int) -> list[Fault]:
+    """Files in quarantine as a whole, up to a number, about which nobody has decided anything."""
+    quarantine, decisions = Table(tables.quarantine()), Table(tables.decisions())
+    if not quarantine.exists():
+        return []
+    where = (pc.field("reason") == "unreadable") & (pc.field("arrival_seq") <= through)
+    rows = read_table(quarantine, ["arrival_seq", "place", "detail"], where)
+    known = decided(decisions) if decisions.exists() else Decided()
+    given_up = tuple(f"/{path.lstrip('/')}" for _, path in known.given_up)
+    return [
+        Fault(
+            "unreadable file",
+            {"file": row["place"], "arrival_seq": row["arrival_seq"]},
+            {"read": "whole"},
+            {"read": row["detail"]},
+        )
+        for row in rows.sort_by("arrival_seq").to_pylist()
+        if row["arrival_seq"] not in known.accepted
+        and not (row["detail"] == DETAIL and row["place"].endswith(given_up))
+    ]
+
+
+def _lost_plans(tables: Tables, events: TableSpec, sealed: list[int]) -> list[Fault]:
+    """Rows of plans that ``plans`` does not hold: their numbers would be given again."""
+    newest: dict[str, int | None] = {}
+    for table in (Table(events), Table(tables.quarantine()), Table(tables.blocks())):
+        if table.exists():
+            table.refresh()
+            newest[table.spec.name] = table.last("ingest")
+    known = set(read_table(Table(tables.plans()), ["number"])["number"].to_pylist())  # the last
+    last = max(known, default=-1)
+    ahead = {name: n for name, n in newest.items() if n is not None and n > last}
+    return [
+        *(Fault(WITHOUT_PLAN, {"table": name}, {"plan": n}, {"plan": last})
+          for name, n in ahead.items()),
+        *(Fault(WITHOUT_PLAN, {"plan": n}, {"stands": 1}, {"stands": 0})
+          for n in sorted(set(sealed) - known)[:SHOWN]),
+    ]  # fmt: skip
 
 
 def _pieces(tables: Tables, events: TableSpec, through: int) -> Iterator[tuple[int, Any, Any]]:
     sources = []
     for spec, names in (
-        (events, ["arrival_seq", "block", "event_time"]),
+        (events, ["arrival_seq", "block", "event_time", "read_as"]),
         (tables.quarantine(), ["arrival_seq", "block"]),
     ):
         table = Table(spec)
@@ -152,7 +209,7 @@ class _Count:
         }
         self.arrivals: dict[WindowSpec, dict[int, Arrivals]] = {w: {} for w in asked.windows}
         self.newest = BEGINNING
-        self.missing = self.doubled = 0
+        self.missing = self.doubled = self.unclear = 0
         self.shown: list[Fault] = []
 
     def take(self, first: int, last: int, accepted: pa.Table, refused: pa.Table) -> None:
@@ -161,6 +218,7 @@ class _Count:
         seqs = [np.asarray(t["arrival_seq"], np.int64) - first for t in (accepted, refused)]
         stands = sum(np.bincount(s, minlength=last - first + 1) for s in seqs)
         self.missing += int((stands == 0).sum())
+        self.unclear += accepted.num_rows - accepted["read_as"].null_count
         self.doubled += int(np.maximum(stands - 1, 0).sum())
         for what, found in (("lost number", stands == 0), ("repeated number", stands > 1)):
             for at in np.flatnonzero(found)[:SHOWN]:
@@ -216,7 +274,7 @@ class _Count:
             self.doubled,
             Blocks(self.numbers, self.last, kinds, self.live, self.t_max, self.lateness,
                    self.arrivals),
-            [*self.shown, *faults], len(faults),
+            [*self.shown, *faults], len(faults), self.unclear,
         )  # fmt: skip
 
     def _faults(self, through: int, before: int) -> list[Fault]:

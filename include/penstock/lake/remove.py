@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pyarrow.fs
 
 from penstock.core.errors import ConfigError
-from penstock.lake.tables import Tables
+from penstock.lake.tables import Tables, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Stored:
 
 def stored(tables: Tables) -> Stored:
     """How much lies below a pipeline's folder of the lake: tables and checkpoints."""
-    filesystem, folder = _place(tables)
+    filesystem, folder = opened(tables.uri())
     selector = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
     sizes = [i.size or 0 for i in filesystem.get_file_info(selector) if i.is_file]
     return Stored(tables.uri(), len(sizes), sum(sizes))
@@ -31,7 +31,7 @@ def remove_tables(tables: Tables) -> None:
     Raises:
         ConfigError: it cannot be deleted.
     """
-    filesystem, folder = _place(tables)
+    filesystem, folder = opened(tables.uri())
     if filesystem.get_file_info(folder).type is pyarrow.fs.FileType.NotFound:
         return
     try:
@@ -41,9 +41,3 @@ def remove_tables(tables: Tables) -> None:
             f"{tables.uri()} cannot be deleted: {wrong}. Nobody may write there: stop the"
             " pipeline's stream and jobs, see that the folder is yours, and call this again."
         ) from wrong
-
-
-def _place(tables: Tables) -> tuple[pyarrow.fs.FileSystem, str]:
-    uri = tables.uri()
-    found = pyarrow.fs.FileSystem.from_uri(uri if "://" in uri else f"file://{uri}")
-    return found[0], found[1]

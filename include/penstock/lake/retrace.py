@@ -5,8 +5,7 @@ speed layer; what ``registry``, ``control`` and ``corrections`` say is held agai
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ from penstock.core.slack import SlackChange, SlackPolicy, SlackSpec, WatermarkSt
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.commit import Table
-from penstock.lake.correction import DONE, PLANNED
 from penstock.lake.generation import Generation, Sealed
 from penstock.lake.log import SLACK
+from penstock.lake.proposed import DECLARED
 from penstock.lake.read import read_table
 from penstock.lake.recount import Asked, Blocks, Fault
 from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL, SPEED, Position
+from penstock.lake.view import BACKFILL, DONE, PLANNED, SPEED, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +141,11 @@ class _Way:
         self._controller: Controller | None = None
         rows = read_table(Table(tables.decisions()))
         rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
-        rows = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")])
-        self.decided = [
-            (SlackChange(r["block"], SlackSpec.from_text(r["value"])), r["decided_at"])
-            for r in rows.to_pylist()
-        ]
-        started = _started(tables, epoch)
-        first = [c.spec for c, instant in self.decided if instant <= started]
-        self.start = self._start(first[-1] if first else step.slack)
+        decided = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")]).to_pylist()
+        self.decided = [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in decided]
+        asked = [r for r in decided if r["reason"] == DECLARED and r["decided_at"] <= epoch.started]
+        said = SlackSpec.from_text(asked[-1]["value"]) if asked else step.slack
+        self.start = self._start(epoch.slack or said)  # former versions folded what the file said
         self.marks: dict[int, int] = {}
         self._controller = None  # an epoch's has seen nothing
         self._after = {epoch.block: self.start}
@@ -186,44 +182,42 @@ class _Way:
         for i in np.flatnonzero(self.blocks.number >= self.epoch.block):
             number = int(self.blocks.number[i])
             self.marks[number] = state.watermark
-            slack = [c.spec for c, _ in self.decided if c.block <= number]
+            slack = [c.spec for c in self.decided if c.block <= number]
             if slack:
                 state = self._step(state, int(i), slack[-1])
             self._after[number + 1] = state
 
     def _step(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
-        blocks = self.blocks
+        blocks, kind = self.blocks, self.blocks.kind[i]
+        if kind == "end" and self.epoch.live and blocks.number[i] < self.epoch.block:
+            kind = "idle"
         if slack.tuning is not None:
-            return self._steered(state, i, slack)
+            return self._steered(state, i, slack, kind)
         self._controller = None
-        if blocks.kind[i] == "end":
+        if kind == "end":
             return replace(state, watermark=FOREVER)
-        if blocks.kind[i] == "idle":
+        if kind == "idle":
             return replace(state, watermark=max(state.watermark, state.t_max))
         if not blocks.live[i] or blocks.t_max[i] == BEGINNING:
             return state
         fixed = slack.policy is SlackPolicy.FIXED
         k = max(state.k, int(blocks.lateness[None if fixed else slack.span][i]))
         t_max = max(state.t_max, int(blocks.t_max[i]))
-        mark = max(state.watermark, t_max - (slack.span if fixed else k))
-        return replace(state, watermark=mark, t_max=t_max, k=k)
+        waits = slack.span if fixed else k
+        return WatermarkState(max(state.watermark, t_max - waits), t_max, k, waits)
 
-    def _steered(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
+    def _steered(
+        self, state: WatermarkState, i: int, slack: SlackSpec, kind: str
+    ) -> WatermarkState:
         """Under a controller: it alone is shared with the speed layer, its laws are tested."""
         blocks, window = self.blocks, self.step.window
         self._controller = Controller.under(self._controller, window, slack, state)
-        return self._controller.fold(state, blocks.kind[i], blocks.arrivals[window].get(i))[0]
-
-
-def _started(tables: Tables, epoch: Generation) -> datetime:
-    rows = read_table(Table(tables.registry()))
-    mine = (pc.field("step") == epoch.step) & (pc.field("generation") == epoch.number)
-    started: datetime = pc.max(rows.filter(mine)["started_at"]).as_py()
-    return started
+        return self._controller.fold(state, kind, blocks.arrivals[window].get(i))[0]
 
 
 def _figures(seq: int, state: WatermarkState) -> dict[str, Any]:
-    return {"seq": seq, "watermark_us": state.watermark, "t_max_us": state.t_max, "k_us": state.k}
+    figures = asdict(state)
+    return {"seq": seq} | {f"{name}_us": figures[name] for name in figures}
 
 
 def _unlike(
@@ -297,6 +291,8 @@ def _generations(way: _Way, at: Position, registered: list[Generation]) -> Itera
                         {"block": at.sealed.block}, {"block": one.block})  # fmt: skip
             continue
         expected = _figures(way.seq(one.block), way.after(one.block))
+        if one.slack is None:  # a former version wrote it down without K
+            expected.pop("slack_us")
         yield from _unlike(
             "generation starts unlike the log", place, expected, _figures(one.seq, one.state)
         )

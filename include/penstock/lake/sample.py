@@ -4,7 +4,6 @@ It reads the first files as ingest would, judges them, and folds the same waterm
 the same size; the difference to the real run is where ingest cuts its batches.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -31,13 +30,14 @@ from penstock.core.slack import (
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec, micros
-from penstock.lake.commit import Table
 from penstock.lake.digest import digests, lateness_of
 from penstock.lake.ingest.door import BLOCK
-from penstock.lake.ingest.received import Item, receive
+from penstock.lake.ingest.item import Item, opened
+from penstock.lake.ingest.origins import take_all
+from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.received import receive
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import judge
-from penstock.lake.read import read_table
 from penstock.lake.tables import Tables
 
 ENOUGH = 100_000
@@ -58,11 +58,17 @@ class Queue:
         files: all there are, at most as many as were looked at.
         waiting: those that nothing has been taken of, or not all.
         more: whether there are more than were looked at.
+        away: why the source cannot be looked at; empty: it can.
+        changed: files, by their paths in the folder, that were changed after they were taken.
+        gone: files that were taken from folders that hold nothing any more.
     """
 
     files: int
     waiting: int
     more: bool
+    away: str = ""
+    changed: tuple[str, ...] = ()
+    gone: int = 0
 
 
 def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
@@ -74,13 +80,15 @@ def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
         tables: of the pipeline; its plans say what was taken.
         origin: live or history.
     """
-    every, more = _paths(Waiting(config, home))
     rest = Waiting(config, home)
-    plans = read_table(Table(tables.plans()), ["origin", "positions"])
-    for positions in plans.filter(pc.equal(plans["origin"], origin))["positions"].to_pylist():
-        rest.take(Item(**item) for item in json.loads(positions))
-    waiting, still_more = _paths(rest)
-    return Queue(len(every), len(waiting), more or still_more)
+    take_all({origin: rest}, tables)
+    try:
+        every, more = _paths(Waiting(config, home))
+        waiting, still_more = _paths(rest)
+    except SourceError as away:
+        return Queue(0, 0, False, f"{away.path}: {away.why}")
+    changed, gone = tuple(rest.changed), sum(rest.emptied.values())
+    return Queue(len(every), len(waiting), more or still_more, changed=changed, gone=gone)
 
 
 def _paths(waiting: Waiting) -> tuple[set[str], bool]:
@@ -141,9 +149,11 @@ def read_sample(pipeline: Pipeline, home: Path, now: datetime, enough: int = ENO
     parts: list[pa.Table] = []
     reasons: dict[str, int] = {}
     paths: set[str] = set()
-    received = 0
+    received, newest = 0, BEGINNING
     for item in _first(waiting):
-        judged = judge(receive(item, waiting.filesystem), pipeline, micros(now))
+        read = receive(waiting.full(item), waiting.filesystem, pipeline.wanted)
+        judged = judge(read, pipeline.definition, micros(now), newest)
+        newest = max(newest, judged.newest)
         left = enough - received
         kept = judged.accepted[:left]
         for reason in judged.reason[:left][~kept]:
@@ -173,10 +183,17 @@ def read_sample(pipeline: Pipeline, home: Path, now: datetime, enough: int = ENO
 
 
 def _first(waiting: Waiting) -> Iterator[Item]:
-    while items := waiting.items():
+    while items := _items(waiting):
         for item in items:
             yield _start_of(item, waiting)
         waiting.take(items)
+
+
+def _items(waiting: Waiting) -> list[Item]:
+    try:
+        return waiting.items()
+    except SourceError:  # ``queue`` says why
+        return []
 
 
 def _start_of(item: Item, waiting: Waiting) -> Item:
@@ -184,7 +201,7 @@ def _start_of(item: Item, waiting: Waiting) -> Item:
     end = item.size if item.end < 0 else item.end
     if item.format == FileFormat.PARQUET.value or end - item.first <= TEXT_BYTES:
         return item
-    with waiting.filesystem.open_input_file(item.path) as stream:
+    with opened(waiting.full(item)) as stream:
         stream.seek(item.first)
         last = stream.read(TEXT_BYTES).rfind(b"\n")
     return item if last < 0 else replace(item, end=item.first + last + 1)

@@ -11,17 +11,26 @@ import pyarrow.compute as pc
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
-from penstock.core.expression import MeasureSpec
+from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
-from penstock.lake.correction import DONE, pending_count
+from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations
 from penstock.lake.ingest.cast import cast
 from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
-from penstock.lake.view import SPEED, Balance, Position, answers_at, balance, position
+from penstock.lake.tables import Definition, Tables
+from penstock.lake.view import (
+    BACKFILL,
+    DONE,
+    SPEED,
+    Balance,
+    Standing,
+    answers_at,
+    balance,
+    position,
+)
 
 TOLERANCE = 1e-9
 """A double that a correction moved by less, relatively, has not changed for a reader."""
@@ -36,6 +45,7 @@ class StepState:
         received: records the door has numbered by now.
         fold: watermark, newest event time, K.
         pending: windows and keys that wait for a correction.
+        owes: whether the windows from before its start still wait for their first answers.
         corrected: the last finished correction of late records, else that of the history, as its
             row of ``corrections``; none: none yet.
         balance: where every record and pair has gone.
@@ -45,6 +55,7 @@ class StepState:
     received: int
     fold: WatermarkState
     pending: int
+    owes: bool
     corrected: dict[str, Any] | None
     balance: Balance
 
@@ -78,6 +89,7 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         received=received(tables),
         fold=at.sealed.state,
         pending=pending_count(tables, step),
+        owes=at.owes,
         corrected=last[0] if last else None,
         balance=found,
     )
@@ -146,7 +158,7 @@ class Answers:
 
 def answers(
     tables: Tables,
-    step: StepSpec,
+    shown: Standing | None,
     pipeline: Pipeline,
     keys: Mapping[str, str],
     limit: int,
@@ -155,7 +167,7 @@ def answers(
 
     Args:
         tables: of the pipeline.
-        step: the step.
+        shown: the step's definition that readers are shown; none: there are no answers.
         pipeline: for the zone of instants without one.
         keys: key column -> value, as typed; only these.
         limit: at most so many newest and so many repaired ones.
@@ -163,14 +175,14 @@ def answers(
     Raises:
         ConfigError: no such key column, or a value its type does not allow.
     """
-    at = position(tables, step)
-    if at is None:
+    if shown is None:
         return Answers((), (), 0, 0, 0, 0, 0)
+    step, at = shown.step, shown.at
     rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("answer", rows)
-        connection.execute(_beside(step, at))
+        connection.execute(_beside(step))
         counts = connection.sql(
             "SELECT count(*), count(*) FILTER (first_reason = 'speed'),"
             " count(*) FILTER (first_reason = 'backfill'),"
@@ -192,15 +204,13 @@ def answers(
 
 def all_revisions(
     tables: Tables,
-    step: StepSpec,
+    shown: Standing,
     pipeline: Pipeline,
     keys: Mapping[str, str],
     limit: int,
 ) -> list[dict[str, Any]]:
     """Every answer ever given for the latest windows that have several, newest window first."""
-    at = position(tables, step)
-    if at is None:
-        return []
+    step, at = shown.step, shown.at
     rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
     by = ", ".join(["window_start", *map(_quoted, step.key_names)])
     order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
@@ -218,7 +228,7 @@ def all_revisions(
 
 
 def _of_keys(
-    rows: pa.Table, step: StepSpec, pipeline: Pipeline, keys: Mapping[str, str]
+    rows: pa.Table, step: Definition, pipeline: Pipeline, keys: Mapping[str, str]
 ) -> pa.Table:
     types = {key.name: key.type for key in step.keys}
     for name, text in keys.items():
@@ -232,8 +242,11 @@ def _of_keys(
     return rows
 
 
-def _beside(step: StepSpec, at: Position) -> str:
-    """SQL that makes ``beside``: the answer in force, with the first one as ``first_...``."""
+def _beside(step: Definition) -> str:
+    """SQL that makes ``beside``: the answer in force, with the first one as ``first_...``.
+
+    Of a history that came in parts, the first is what the last part gave.
+    """
     keys = [_quoted(k) for k in step.key_names]
     by = ", ".join(["window_start", *keys])
     names = [*(m.name for m in step.measures), "n_records"]
@@ -249,14 +262,14 @@ def _beside(step: StepSpec, at: Position) -> str:
         "CREATE TEMP TABLE beside AS WITH force AS (SELECT * FROM answer QUALIFY row_number() OVER"  # noqa: S608
         f" (PARTITION BY {by} ORDER BY through_seq DESC, revision DESC) = 1),"
         f" early AS (SELECT {by}, {first}, reason AS first_reason FROM answer"
-        f" WHERE reason = '{SPEED}' OR (reason = 'backfill' AND through_seq = {at.epoch.seq})"
-        f" QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY through_seq) = 1),"
+        f" WHERE reason IN ('{SPEED}', '{BACKFILL}')"
+        f" QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY through_seq DESC) = 1),"
         f" compared AS (SELECT *, {changed} FROM force LEFT JOIN early USING ({by}))"
         f" SELECT *, first_reason IS NOT NULL AND ({any_changed}) AS changed FROM compared"
     )
 
 
-def _differs(measure: MeasureSpec) -> str:
+def _differs(measure: MeasureSpec | Column) -> str:
     now, first = _quoted(measure.name), _quoted(f"first_{measure.name}")
     distinct = f"{now} IS DISTINCT FROM {first}"
     if measure.type is not ColumnType.DOUBLE:
@@ -265,7 +278,7 @@ def _differs(measure: MeasureSpec) -> str:
     return f"({distinct} AND coalesce({far}, TRUE))"
 
 
-def _shown(row: dict[str, Any], step: StepSpec) -> Shown:
+def _shown(row: dict[str, Any], step: Definition) -> Shown:
     names = [*(m.name for m in step.measures), "n_records"]
     known = row["first_reason"] is not None
     return Shown(

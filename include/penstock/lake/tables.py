@@ -5,11 +5,14 @@ reader can read it. Instants are microseconds, UTC.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.fs
 
+from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
+from penstock.core.place import uri_of
 from penstock.core.step import StepSpec
 
 CLASSES = ("class_1", "class_2", "class_3")
@@ -21,6 +24,31 @@ ARROW: dict[ColumnType, pa.DataType] = {
     ColumnType.BOOLEAN: pa.bool_(),
     ColumnType.TIMESTAMP: INSTANT,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class FormerStep:
+    """A definition that the pipeline file no longer has: what its answers look like, no more.
+
+    Attributes:
+        name: the step's.
+        fingerprint: names the definition.
+        keys, measures: columns of its answers.
+    """
+
+    name: str
+    fingerprint: str
+    keys: tuple[Column, ...]
+    measures: tuple[Column, ...]
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Names of the key columns."""
+        return tuple(key.name for key in self.keys)
+
+
+Definition: TypeAlias = StepSpec | FormerStep
+"""Of a step: the pipeline file's, or a former one as its tables tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +92,7 @@ class Tables:
                 ("block", pa.int64()),
                 ("origin", pa.string()),
                 ("extra", pa.string()),
+                ("read_as", pa.string()),
                 *declared,
             ]
         )
@@ -105,6 +134,8 @@ class Tables:
                     ("arrived_at", INSTANT),
                     ("positions", pa.string()),
                     ("adopts", pa.string()),
+                    ("definition", pa.string()),
+                    ("block_size", pa.int64()),
                 ]
             ),
             name="plans",
@@ -134,7 +165,7 @@ class Tables:
         )
 
     def decisions(self) -> TableSpec:
-        """One slack of a step with the block from which it holds, or a proposal, a row."""
+        """One slack of a step with its first block, a proposal, or a word on a file, a row."""
         return TableSpec(
             self.uri("decisions"),
             pa.schema(
@@ -165,6 +196,10 @@ class Tables:
                     ("watermark_us", pa.int64()),
                     ("t_max_us", pa.int64()),
                     ("k_us", pa.int64()),
+                    ("slack_us", pa.int64()),
+                    ("slack", pa.string()),
+                    ("controller", pa.string()),
+                    ("live", pa.bool_()),
                     ("reason", pa.string()),
                     ("started_at", INSTANT),
                 ]
@@ -190,6 +225,7 @@ class Tables:
                     ("window_from_us", pa.int64()),
                     ("window_to_us", pa.int64()),
                     ("recheck", pa.bool_()),
+                    ("base", pa.int64()),
                     ("answers", pa.int64()),
                     ("changed", pa.int64()),
                     ("run_id", pa.string()),
@@ -200,7 +236,7 @@ class Tables:
         )
 
     def audits(self) -> TableSpec:
-        """One step in one audit a row."""
+        """One step in one audit a row; ``state`` passed, failed, or nothing: none was compared."""
         return TableSpec(
             self.uri("audits"),
             pa.schema(
@@ -209,6 +245,7 @@ class Tables:
                     ("audited_at", INSTANT),
                     ("step", pa.string()),
                     ("through_seq", pa.int64()),
+                    ("state", pa.string()),
                     ("passed", pa.bool_()),
                     ("comparisons", pa.string()),
                     ("failed", pa.string()),
@@ -217,7 +254,7 @@ class Tables:
             name="audits",
         )
 
-    def answers(self, step: StepSpec) -> TableSpec:
+    def answers(self, step: Definition) -> TableSpec:
         """One answer a row: timely, corrected or of the history."""
         measures = [pa.field(m.name, ARROW[m.type]) for m in step.measures]
         schema = pa.schema(
@@ -257,7 +294,7 @@ class Tables:
         )
         return TableSpec(self._of(step, "late"), schema, (), ("window_start", "last_seq"), "late")
 
-    def control(self, step: StepSpec) -> TableSpec:
+    def control(self, step: Definition) -> TableSpec:
         """One micro-batch a row: its commit seals the step up to ``through_seq``."""
         return TableSpec(
             self._of(step, "control"),
@@ -325,7 +362,7 @@ class Tables:
             name="coverage",
         )
 
-    def _of(self, step: StepSpec, table: str) -> str:
+    def _of(self, step: Definition, table: str) -> str:
         return self.uri(table, step.name, step.fingerprint)
 
     def checkpoint(self, step: StepSpec, generation: int) -> str:
@@ -333,11 +370,12 @@ class Tables:
         return self.uri("checkpoints", step.name, step.fingerprint, str(generation))
 
 
-def key_fields(step: StepSpec) -> list[pa.Field]:
+def key_fields(step: Definition) -> list[pa.Field]:
     """The key columns as answers carry them."""
     return [pa.field(key.name, ARROW[key.type]) for key in step.keys]
 
 
-def local(uri: str) -> Path:
-    """The folder of a local URI."""
-    return Path(uri.removeprefix("file://"))
+def opened(place: str) -> tuple[pa.fs.FileSystem, str]:
+    """The file system of a place, a path or a URI, and the place's path in it."""
+    filesystem, root = pa.fs.FileSystem.from_uri(uri_of(place))
+    return filesystem, root

@@ -51,10 +51,47 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "blocks_wrong",
-        "Every sealed block agrees with its records.",
+        "Every sealed block agrees with its records, and has its plan.",
         "Figures of blocks (numbers, counts, newest event time, lateness) are not those of their"
-        " records, or a block is lost: events, quarantine or blocks were changed after sealing.",
+        " records, or a block or a plan is lost: events, quarantine, blocks or plans were changed"
+        " after sealing.",
         example="block",
+    ),
+    Check(
+        "files_unreadable",
+        "Every file could be read, or a person has decided about it.",
+        "Files count as one refused record each, because nothing of them could be read: what they"
+        " held is in no answer. Mend each and let it be taken again (penstock retake PIPELINE"
+        " FILE), or settle that it is lost (penstock accept PIPELINE FILE).",
+        example="unreadable file",
+    ),
+    Check(
+        "plans_overdue",
+        "No plan of the door waits longer than 15 minutes.",
+        "Nothing new comes in: the stream or a preload cannot finish a plan, or read its source, or"
+        " does not run. The example names the plan and its first file; penstock status and the"
+        " stream's log say why. Mend that (the mount, the disk, memory); a file that can never be"
+        " read is moved away and given up (penstock giveup PIPELINE FILE).",
+        example="waiting",
+    ),
+    Check(
+        "blocks_overdue",
+        "Every step keeps up with the log.",
+        "Blocks were sealed and the step has not answered them, though it had the time: what they"
+        " hold waits. Where it stands still, the example says why: mend that, then clear the"
+        " stream's task, which tries it again. Where no stream runs, start it.",
+        severity=Severity.WARNING,
+        example="behind",
+    ),
+    Check(
+        "files_changed",
+        "No file of the source was changed after it was taken.",
+        "Files have another size or modification than what was taken of them; what they hold now"
+        " is in no answer. Write what is new to new files, and settle each that was changed"
+        " (penstock accept PIPELINE FILE, or the folder); one of which nothing could be read is"
+        " taken again (penstock retake PIPELINE FILE).",
+        severity=Severity.WARNING,
+        example="changed file",
     ),
     Check(
         "batches_wrong",
@@ -138,8 +175,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "overdue_answers",
         "No answer waits for its correction longer than two correction intervals.",
-        "The correction does not run, or does not keep up with the late records: look at the"
-        " runs of its DAG.",
+        "The correction does not run, or does not keep up with the late records, or never answered"
+        " what was in the log before a step started: look at the runs of its DAG.",
         example="overdue",
     ),
     Check(
@@ -156,6 +193,20 @@ CHECKS: tuple[Check, ...] = (
         greatest=0.05,
     ),
     Check(
+        "readings_assumed",
+        "No event time rests on a default meaning of a clock reading.",
+        "Event times are readings of a local clock that two instants have, or none (clocks are"
+        " changed), and the pipeline file does not say what they mean: the earlier was taken, or"
+        " the reading shifted by the gap. Declare ambiguous; column read_as of events marks them.",
+        severity=Severity.WARNING,
+    ),
+    Check(
+        "readings_unclear",
+        "No event time is a clock reading of a repeated or a skipped hour.",
+        "So many were decided by ambiguous: normal where local clocks are read and changed.",
+        severity=Severity.INFO,
+    ),
+    Check(
         "pending_answers",
         "No answer waits for a correction.",
         "Late records came after the last correction: normal, the next one takes them.",
@@ -164,8 +215,10 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "answers_compared",
         "At least one answer of every step was compared.",
-        "Nothing was compared: no window has closed yet, or all of them are pending.",
-        severity=Severity.INFO,
+        "Of these steps nothing was compared: no window has closed yet, all of them are pending,"
+        " the step was never started, or no record passes its where. What was not compared proves"
+        " nothing.",
+        severity=Severity.WARNING,
         least=1,
         greatest=None,
     ),

@@ -18,6 +18,12 @@ COUNTS: tuple[str, ...] = (
     "numbers_missing",
     "numbers_doubled",
     "blocks_wrong",
+    "files_unreadable",
+    "files_changed",
+    "plans_overdue",
+    "blocks_overdue",
+    "readings_unclear",
+    "readings_assumed",
     "batches_wrong",
     "generations_wrong",
     "corrections_wrong",
@@ -110,6 +116,13 @@ def checked(comparisons: pd.DataFrame, *, pipeline: str) -> pd.DataFrame:
         frame["received"] > 0, 1
     )
     return frame
+
+
+def complete(rows: Sequence[dict[str, Any]], steps: Sequence[str]) -> list[dict[str, Any]]:
+    """The comparisons with a row for every step, also where there was nothing to compare."""
+    nothing = {**dict.fromkeys(COUNTS, 0), "through_seq": -1, "examples": "[]"}
+    found = {row["step"]: row for row in rows}
+    return [found.get(step) or {"step": step, **nothing} for step in steps]
 
 
 def _whole(values: pd.Series, column: str, pipeline: str) -> pd.Series:

@@ -12,6 +12,8 @@ from penstock.quality.bound import bound_of
 from penstock.quality.checks import EXAMPLE_OF, Severity
 from penstock.quality.comparisons import Example, examples_of
 
+FAILED, NOTHING = "failed", "nothing"
+
 
 @dataclass(frozen=True, slots=True)
 class FailedExpectation:
@@ -31,6 +33,11 @@ class FailedExpectation:
     observed: str
     examples: tuple[Example, ...] = ()
 
+    @property
+    def told(self) -> str:
+        """The claim and what was found instead."""
+        return f"{self.claim}: {self.observed}"
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -43,6 +50,7 @@ class Outcome:
         failed: every claim that did not hold, the gravest first.
         comparisons: the rows the claims were made about.
         statistics: Great Expectations' counts of expectations.
+        notes: what there is to know besides, for people.
     """
 
     pipeline: str
@@ -51,6 +59,7 @@ class Outcome:
     failed: tuple[FailedExpectation, ...]
     comparisons: tuple[Mapping[str, Any], ...]
     statistics: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
 
     @property
     def critical(self) -> tuple[FailedExpectation, ...]:
@@ -59,9 +68,14 @@ class Outcome:
 
     @property
     def status(self) -> str:
-        """``failed``, ``warning`` or ``passed``; failures of severity info pass."""
+        """``failed``, ``nothing``, ``warning`` or ``passed``; failures of severity info pass.
+
+        Nothing: no answer of any step was compared, so that nothing failed and nothing is proved.
+        """
         if self.critical:
-            return "failed"
+            return FAILED
+        if not any(row["answers_compared"] for row in self.comparisons):
+            return NOTHING
         return "warning" if any(f.severity is Severity.WARNING for f in self.failed) else "passed"
 
     @property
@@ -97,6 +111,7 @@ def read_outcome(result: Mapping[str, Any]) -> Outcome:
         failed=tuple(sorted(failed, key=lambda each: order.index(each.severity))),
         comparisons=tuple(audit["comparisons"]),
         statistics=result["statistics"],
+        notes=tuple(audit.get("notes", ())),
     )
 
 

@@ -36,6 +36,7 @@ STATUS = {
     "passed": "Passed",
     "warning": "Passed, with warnings",
     "failed": "Failed",
+    "nothing": "Nothing to say",
 }
 # Rows of the table of numbers: the column, and how a person calls it.
 NUMBERS = (
@@ -62,6 +63,10 @@ NUMBERS = (
     ("overdue_answers", "overdue"),
     ("late_without_answer", "late, without an answer"),
     ("blocks_wrong", "blocks unlike their records"),
+    ("files_unreadable", "unreadable files"),
+    ("files_changed", "files changed since they were taken"),
+    ("plans_overdue", "plans that do not end"),
+    ("blocks_overdue", "stands still"),
     ("batches_wrong", "micro-batches unlike the log"),
     ("generations_wrong", "generations unlike the log"),
     ("corrections_wrong", "corrections without their answers"),
@@ -162,6 +167,8 @@ def _verdict(outcome: Outcome) -> Iterable[RenderedComponentContent]:
         ],
         styling={"classes": ["col-12"]},
     )
+    for note in outcome.notes:
+        yield TextContent(text=[escape(note)], styling={"classes": ["col-12"]})
     yield _table(
         None,
         [

@@ -4,6 +4,7 @@ Drawn from ``coverage``, the newest row of each window; many windows are average
 """
 
 from collections.abc import Callable
+from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.commit import Table
 from penstock.lake.covered import newest_rows
+from penstock.lake.gaps import DOT, broken, gaps_between
 from penstock.lake.tables import Tables
 
 if TYPE_CHECKING:
@@ -50,7 +52,9 @@ def draw(step: StepSpec, rows: pa.Table, quality: Quality | None) -> str:
 
     with mpl.rc_context({"svg.hashsalt": "penstock", "svg.fonttype": "none"}):
         out = StringIO()
-        _figure(step, rows, quality).savefig(out, metadata={"Date": None}, format="svg")
+        _figure(step, rows, quality).savefig(
+            out, metadata={"Date": None}, format="svg", transparent=True
+        )
     return out.getvalue()
 
 
@@ -58,12 +62,15 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
     from matplotlib.figure import Figure
 
     target = quality or USUAL
-    parts = np.array_split(np.arange(rows.num_rows), min(POINTS, rows.num_rows))
     steered = rows["slack_us"].null_count < rows.num_rows
     figure = Figure(figsize=(9, 5.4 if steered else 3.8), layout="constrained")
     panels = list(figure.subplots(3 if steered else 2, 1, sharex=True))
     starts = np.asarray(pc.cast(rows["window_start"], pa.int64()))
+    runs = _runs(starts, step.window.slide)
+    parts = [part for run in runs for part in run]
     when = [instant(int(starts[part[0]])) for part in parts]
+    gaps = np.cumsum([len(run) for run in runs])[:-1]
+    line = partial(broken, when, gaps=gaps)
 
     def each(name: str, over: Callable[[np.ndarray], float]) -> list[float]:
         values = np.asarray(pc.cast(rows[name], pa.float64()), float)
@@ -73,14 +80,14 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
         slack = each("slack_us", _mean)
         unit, name = (HOUR, "hours") if np.nanmax(slack) > HOUR else (SECOND, "s")
         axes = panels.pop(0)
-        axes.step(when, [k / unit for k in slack], where="post", color=MEAN)
+        axes.step(*line([k / unit for k in slack]), where="post", color=MEAN, **DOT)
         axes.set_ylabel(f"slack K, {name}")
     covered, beyond = panels
     covered.plot(when, each("coverage", np.min), ".", markersize=3, color=LEAST, label="least")
-    covered.plot(when, each("coverage", _mean), color=MEAN, label="mean")
+    covered.plot(*line(each("coverage", _mean)), color=MEAN, label="mean", **DOT)
     if steered:
-        covered.plot(when, each("threshold", _mean), "--", color=WANTED, label="needed")
-    covered.set_ylim(top=1.02)
+        covered.plot(*line(each("threshold", _mean)), "--", color=WANTED, label="needed")
+    covered.set_ylim(top=1.0)  # of a share there is no more
     covered.set_ylabel("share of records\nin time")
     covered.legend(frameon=False, fontsize=8, loc="lower right")
     what = "timely answers"
@@ -89,20 +96,32 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
         what, answers = "windows' totals", [float(len(part)) for part in parts]
         off = each("error_observed", lambda errors: float((errors >= target.epsilon).sum()))
     share = [100 * b / a if a else np.nan for a, b in zip(answers, off, strict=True)]
-    beyond.plot(when, share, color=BEYOND)
-    beyond.set_ylim(0, max(1.0, 1.05 * np.nanmax([*share, 100 * target.delta])))
+    beyond.plot(*line(share), color=BEYOND, **DOT)
+    beyond.set_ylim(0, min(100.0, max(1.0, 1.05 * np.nanmax([*share, 100 * target.delta]))))
     beyond.set_ylabel(f"{what}\noff, %")
     if quality is not None:
         beyond.axhline(100 * target.delta, linestyle="--", color=WANTED, label="at most wanted")
         beyond.legend(frameon=False, fontsize=8, loc="upper right")
     epsilon = "epsilon" if target.measures else f"{target.epsilon:.3g}"
     total = f"{sum(off):,.0f} of {sum(answers):,.0f} {what} were off by {epsilon} or more"
-    figure.suptitle(
-        f"{step.name}: slack {step.slack.policy}; {total}", fontsize=10, x=0.01, ha="left"
-    )
+    figure.suptitle(f"slack {step.slack.policy}; {total}", fontsize=10, x=0.01, ha="left")
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _runs(starts: np.ndarray, slide: int) -> list[list[np.ndarray]]:
+    """Places of windows that follow each other, in parts for about ``POINTS`` points altogether.
+
+    Where there are very many gaps, the widest ones count.
+    """
+    gaps = gaps_between(starts, slide)
+    if len(gaps) > POINTS // 4:
+        widths = starts[gaps] - starts[gaps - 1]
+        gaps = np.sort(gaps[np.argsort(widths, kind="stable")[-POINTS // 4 :]])
+    runs = np.split(np.arange(len(starts)), gaps)
+    points = min(POINTS, len(starts))
+    return [np.array_split(run, max(1, points * len(run) // len(starts))) for run in runs]
 
 
 def _mean(values: np.ndarray) -> float:

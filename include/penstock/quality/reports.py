@@ -11,8 +11,8 @@ Layout below the site, what the web mount serves:
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from penstock.core.crash import reached
 from penstock.core.errors import TransientError
-from penstock.quality.outcome import Outcome
+from penstock.quality.outcome import NOTHING, Outcome
 
 KEPT_REPORTS = 50
 VIEWS = Path(__file__).parent / "assets" / "views"
@@ -43,6 +43,19 @@ class ReportError(TransientError):
 def safe_name(run_name: str) -> str:
     """A run's name as a folder's name: no separators, not hidden, not endless."""
     return _UNSAFE.sub("_", run_name).lstrip(".")[:150] or "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Appendix:
+    """What a report carries besides its verdict.
+
+    Args:
+        pictures: for the site, SVG by file name.
+        notes: what there is to know, for people.
+    """
+
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +127,12 @@ def _entry(outcome: Outcome, report: str) -> dict[str, Any]:
         "pipeline": outcome.pipeline,
         "run_name": outcome.run_name,
         "at": outcome.at.astimezone(UTC).isoformat(timespec="seconds"),
-        "success": not outcome.critical,
+        "success": None if outcome.status == NOTHING else not outcome.critical,
         "status": outcome.status,
         "expectations": outcome.statistics["evaluated_expectations"],
         "failed": {name: severities.count(name) for name in ("critical", "warning", "info")},
         "claims": [failed.claim for failed in outcome.critical],
+        "notes": list(outcome.notes),
         "steps": len(outcome.comparisons),
         "through_seq": max((row["through_seq"] for row in outcome.comparisons), default=None),
         "answers_compared": sum(row["answers_compared"] for row in outcome.comparisons),

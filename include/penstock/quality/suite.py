@@ -25,8 +25,8 @@ from penstock.quality.checks import (
 )
 from penstock.quality.comparisons import checked
 from penstock.quality.lock import locked
-from penstock.quality.outcome import FailedExpectation, read_outcome
-from penstock.quality.reports import KEPT_REPORTS, Reports, safe_name
+from penstock.quality.outcome import NOTHING, FailedExpectation, read_outcome
+from penstock.quality.reports import KEPT_REPORTS, Appendix, Reports, safe_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SITE = "penstock"
+NO_APPENDIX = Appendix()
 PATIENCE_SECONDS = 300.0  # a run takes less than a second, but its machine may be busy
 
 
@@ -46,7 +47,8 @@ class SuiteResult:
     """What the audit of one pipeline found.
 
     Args:
-        success: no critical expectation failed.
+        success: no critical expectation failed; of nothing compared, too.
+        status: ``failed``, ``nothing`` (no answer was compared), ``warning`` or ``passed``.
         failed: every expectation that failed, the gravest first.
         report: URL path of this run's page, relative to the pipeline's site.
         expectations: how many were evaluated.
@@ -54,10 +56,24 @@ class SuiteResult:
     """
 
     success: bool
+    status: str
     failed: tuple[FailedExpectation, ...]
     report: str
     expectations: int
     statistics: Mapping[str, Any]
+
+    @property
+    def said(self) -> str:
+        """The verdict in a line."""
+        if self.status == NOTHING:
+            return "nothing to say: no answer could be compared, so that nothing is proved"
+        return self.status
+
+    @property
+    def told(self) -> str:
+        """What failed, with a few examples."""
+        examples = (str(e) for f in self.failed for e in f.examples[:3])
+        return "; ".join([*(f.told for f in self.failed), *examples])
 
 
 def run_suite(
@@ -70,7 +86,7 @@ def run_suite(
     site: Path,
     at: datetime,
     errors: Mapping[str, Errors] | None = None,
-    pictures: Mapping[str, str] | None = None,
+    appendix: Appendix = NO_APPENDIX,
 ) -> SuiteResult:
     """Validate the comparisons, write this run's report and the site's index.
 
@@ -85,7 +101,7 @@ def run_suite(
         site: folder of the pipeline's Data Docs.
         at: instant of the audit, aware.
         errors: of timely answers, for each step with a quality target; too few say nothing.
-        pictures: for the site, SVG by file name.
+        appendix: pictures and notes.
 
     Raises:
         ComparisonsError: the table has not the agreed shape.
@@ -98,6 +114,7 @@ def run_suite(
         "pipeline": pipeline,
         "run_name": run_name,
         "at": at.isoformat(),
+        "notes": list(appendix.notes),
         "comparisons": json.loads(frame.to_json(orient="records")),
     }
     reports = Reports(
@@ -125,10 +142,11 @@ def run_suite(
         context.build_data_docs(site_names=[SITE], resource_identifiers=[key, _key_of(suite)])
         page = PurePosixPath("validations", *key.to_tuple()).with_suffix(".html")
         report = reports.record(outcome, page)
-        reports.illustrate(pictures or {})
+        reports.illustrate(appendix.pictures)
     log.info("audited pipeline=%s status=%s report=%s", pipeline, outcome.status, report)
     return SuiteResult(
         success=not outcome.critical,
+        status=outcome.status,
         failed=outcome.failed,
         report=report,
         expectations=outcome.statistics["evaluated_expectations"],

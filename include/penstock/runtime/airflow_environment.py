@@ -57,6 +57,8 @@ def airflow_environment(settings: Settings, database_url: str) -> dict[str, str]
         "DAG_PROCESSOR__REFRESH_INTERVAL": _PARSE_SECONDS,
         "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": _FILE_SECONDS,
         "LOGGING__BASE_LOG_FOLDER": settings.logs / "airflow",
+        "LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
+        "LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
         "LOGGING__DAG_PROCESSOR_LOG_TARGET": "stdout",  # into the rotated log of the processor
         "LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": settings.logs / "airflow/parsing",
         "LOGGING__COLORED_CONSOLE_LOG": "False",

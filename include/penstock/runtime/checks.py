@@ -13,6 +13,7 @@ import psutil
 
 from penstock.config.settings import Settings, child_environment
 from penstock.core.errors import ConfigError
+from penstock.runtime import privacy
 from penstock.runtime.airflow_environment import HOST, spark_home
 
 OLDEST_JAVA = 17
@@ -39,7 +40,8 @@ def check_start(settings: Settings) -> None:
 def check_home(home: Path) -> None:
     """The home can be written and has room."""
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        privacy.close(home)  # made by a former version, or by hand
         with tempfile.TemporaryFile(dir=home) as probe:
             probe.write(b"room?")
     except OSError as error:

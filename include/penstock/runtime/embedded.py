@@ -1,6 +1,7 @@
 """Embedded mode: ``up`` starts or joins the one instance of a home, ``down`` ends it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from rich.markup import escape
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.errors import TransientError
-from penstock.runtime import probe
+from penstock.runtime import privacy, probe
 from penstock.runtime.airflow_environment import passwords_file, project_environment
 from penstock.runtime.checks import check_home, check_start
 from penstock.runtime.instance import Instance, InstanceState
@@ -52,6 +53,7 @@ def up(settings: Settings, console: Console, *, limit: timedelta = START_LIMIT) 
         TransientError: It did not become healthy; nothing is left running.
     """
     settings = anchored(settings)
+    os.umask(privacy.OWNER_ONLY)  # and of all that this starts
     instance = Instance(settings.home)
     started = False
     with console.status("looking for a running instance") as spinner:

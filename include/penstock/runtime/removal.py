@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.config.catalog import Catalog, UnknownPipelineError
+from penstock.config.kept import kept_file
 from penstock.config.model import NAME_RULE
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
@@ -41,12 +42,14 @@ class Removal:
         reports: folders of audit reports.
         files: of the stream.
         config: its pipeline file, which stays; none: there is none.
+        definition: where its last valid definition is kept.
     """
 
     tables: Stored
     reports: tuple[Path, ...]
     files: tuple[Path, ...]
     config: Path | None
+    definition: Path
 
     @property
     def empty(self) -> bool:
@@ -100,6 +103,7 @@ def _find(settings: Settings, name: str) -> Removal:
         tables=stored(Tables(settings.lake_uri, name)),
         reports=tuple(folder for folder in reports if folder.is_dir()),
         files=tuple(sorted(settings.streams.glob(f"{name}.*"))),
+        definition=kept_file(settings, name),
         config=files.get(name),
     )
     if found.config is None and found.empty:
@@ -133,7 +137,7 @@ def _remove(found: Removal, paths: StreamPaths, tables: Tables) -> None:
         remove_tables(tables)
         for folder in found.reports:
             shutil.rmtree(folder)
-        for file in {*found.files, paths.supervisor_lock}:
+        for file in {*found.files, paths.supervisor_lock, found.definition}:
             file.unlink(missing_ok=True)
     except OSError as wrong:
         raise ConfigError(

@@ -5,9 +5,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock
 from penstock.runtime import probe
@@ -17,15 +19,30 @@ from penstock.runtime.instance import Instance, InstanceState, ProcessState
 from penstock.runtime.leftovers import left_over
 from penstock.runtime.processes import is_alive
 
-_COLOURS = {"running": "green", "waiting": "yellow", "dead": "red", "gave_up": "red"}
+_COLOURS = {"running": "green", "waiting": "yellow", "dead": "red", "gave_up": "red",
+            "starting": "yellow", "silent": "red", "failing": "red"}  # fmt: skip
 
 
-def show_entrance(settings: Settings, url: str, console: Console) -> None:
-    """Where the user interface is, who may enter, how to stop."""
+def show_entrance(settings: Settings, url: str, console: Console, *, first: bool) -> None:
+    """Where the user interface is, who may enter, how to stop.
+
+    Args:
+        settings: Of the instance.
+        url: Of the user interface.
+        console: Where to.
+        first: Passwords are shown once, then only the file that holds them.
+    """
     known = passwords(settings)
     lines = [f"user interface  [link={url}]{url}[/link]"]
-    lines += [f"user            {name}  password {word}" for name, word in known.items()]
-    lines += [f"logs            {anchored(settings).logs}", "stop            make down"]
+    if first:
+        lines += [f"user            {name}  password {word}" for name, word in known.items()]
+    else:
+        lines += [f"users           {', '.join(known)}"]
+    lines += [
+        f"passwords       {escape(str(passwords_file(anchored(settings))))}",
+        f"logs            {escape(str(anchored(settings).logs))}",
+        "stop            make down",
+    ]
     console.print(Panel.fit("\n".join(lines), title="Penstock"), highlight=False)
 
 
@@ -53,7 +70,8 @@ def show_status(settings: Settings, clock: Clock, console: Console) -> bool:
     else:
         console.print(_process_table(state, clock))
         healthy = _show_health(settings, state, console)
-    _show_streams(settings.streams, console)
+    _show_streams(settings.streams, clock, console)
+    _show_problems(settings, console)
     _show_disk(settings.home, console)
     return healthy
 
@@ -93,8 +111,9 @@ def _show_health(settings: Settings, state: InstanceState, console: Console) -> 
         for name, good in answer.items()
     ]
     console.print(f"Airflow   {', '.join(words) or '[red]does not answer[/]'}", soft_wrap=True)
-    console.print(f"URL       {state.url}  passwords in {passwords_file(settings)}", soft_wrap=True)
-    console.print(f"logs      {settings.logs}", highlight=False, soft_wrap=True)
+    file = escape(str(passwords_file(settings)))
+    console.print(f"URL       {state.url}  passwords in {file}", soft_wrap=True)
+    console.print(f"logs      {escape(str(settings.logs))}", highlight=False, soft_wrap=True)
     return bool(answer) and all(answer.values())
 
 
@@ -108,7 +127,15 @@ def _show_left_overs(instance: Instance, console: Console) -> None:
         )
 
 
-def _show_streams(folder: Path, console: Console) -> None:
+def _show_problems(settings: Settings, console: Console) -> None:
+    catalog = catalog_in_force(settings)
+    for problem in catalog.errors:
+        console.print(f"✗ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
+    for name in sorted(catalog.standing_in):
+        console.print(f"[yellow]{name}: its last valid definition stays in force.[/]")
+
+
+def _show_streams(folder: Path, clock: Clock, console: Console) -> None:
     from penstock.runtime.streams import control
     from penstock.runtime.streams.paths import StreamPaths
 
@@ -118,10 +145,11 @@ def _show_streams(folder: Path, console: Console) -> None:
     table = Table(title="Streams")
     for column in ("stream", "state", "pid", "restarts", "block", "records/s", "error"):
         table.add_column(column)
+    changed: list[str] = []
     for name in names:
-        known = control.status(StreamPaths(folder, name))
+        known = control.status(StreamPaths(folder, name), clock)
         figures = known.driver if known.alive else {}
-        error = known.error if known.troubled else figures.get("error")
+        error = known.wrong or figures.get("waits_for")
         table.add_row(
             name,
             _coloured(known.state),
@@ -131,13 +159,20 @@ def _show_streams(folder: Path, console: Console) -> None:
             str(figures.get("records_per_second", "")),
             str(error or ""),
         )
+        changed += [f"{name}: {figures['changed']}"] if figures.get("changed") else []
     console.print(table)
+    for said in changed:
+        console.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_disk(home: Path, console: Console) -> None:
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     free = shutil.disk_usage(place).free
-    console.print(f"disk      {free / 1e9:.1f} GB free at {home}", highlight=False, soft_wrap=True)
+    console.print(
+        f"disk      {free / 1e9:.1f} GB free at {escape(str(home))}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _since(instant: str, clock: Clock) -> str:

@@ -17,7 +17,7 @@ from types import FrameType
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.errors import PenstockError
-from penstock.runtime import logfiles, metadata
+from penstock.runtime import logfiles, metadata, privacy
 from penstock.runtime.airflow_environment import (
     airflow_environment,
     base_url,
@@ -157,6 +157,7 @@ class Supervisor:
 def main() -> int:
     """Run with the lock's descriptor as the only argument; ``embedded.up`` does that."""
     os.set_inheritable(int(sys.argv[1]), False)
+    os.umask(privacy.OWNER_ONLY)
     settings = Settings()
     settings.logs.mkdir(parents=True, exist_ok=True)
     settings.airflow_home.mkdir(parents=True, exist_ok=True)

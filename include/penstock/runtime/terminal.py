@@ -2,8 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from penstock.config.catalog import Catalog, UnknownPipelineError
+from rich.console import Console
+from rich.text import Text
+
+from penstock.config.catalog import UnknownPipelineError
+from penstock.config.kept import catalog_in_force
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
@@ -11,6 +16,9 @@ from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 from penstock.lake.tables import Tables
 from penstock.runtime.terminal_words import console
+
+if TYPE_CHECKING:
+    from penstock.lake.ingest.amend import Amendment
 
 ROWS = 50
 
@@ -57,11 +65,13 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
     if arguments.sql is None:
         terminal_rows.show_views(pipeline.name, known, console())
         return 0
+    if arguments.output is not None:
+        terminal_rows.write(known, arguments.sql, arguments.output, console())
+        terminal_rows.show_position(known, arguments.sql, console())
+        return 0
     with answered(known, arguments.sql) as found:
-        if arguments.output is not None:
-            terminal_rows.write(found, arguments.output, console())
-        else:
-            terminal_rows.show(found, None if arguments.all else ROWS, console())
+        terminal_rows.show(found, None if arguments.all else ROWS, console())
+    terminal_rows.show_position(known, arguments.sql, console())
     return 0
 
 
@@ -72,7 +82,8 @@ def export(settings: Settings, arguments: argparse.Namespace) -> int:
 
     settings = anchored(settings)
     pipeline = pipeline_of(settings, arguments.pipeline)
-    written = write(Tables(settings.lake_uri, pipeline.name), pipeline, arguments.folder)
+    tables = Tables(settings.lake_uri, pipeline.name)
+    written = write(tables, pipeline, arguments.folder, empty=arguments.empty)
     terminal_rows.show_exported(pipeline.name, written, console())
     return 0
 
@@ -85,7 +96,37 @@ def remove(settings: Settings, arguments: argparse.Namespace) -> int:
     return remove_pipeline(settings, arguments.pipeline, console(), sure=arguments.yes)
 
 
-COMMANDS = (explain, show, query, export, remove)
+def giveup(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Give up a planned file that is gone or broken: it counts as one unreadable record."""
+    path = _amendment(settings, arguments).give_up(arguments.file, arguments.reason)
+    console().print(Text(f"{path} is given up: its plan goes on without it"), soft_wrap=True)
+    return 0
+
+
+def retake(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Take a file as it is now (changed, or once unreadable), or a folder's files as new ones."""
+    path = _amendment(settings, arguments).retake(arguments.file, arguments.reason)
+    console().print(Text(f"{path} will be taken as it is now"), soft_wrap=True)
+    return 0
+
+
+def accept(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Settle that a file is unreadable or changed, or a folder's files are those taken before."""
+    path = _amendment(settings, arguments).accept(arguments.file, arguments.reason)
+    console().print(Text(f"{path} is accepted as it is: audits do not name it"), soft_wrap=True)
+    return 0
+
+
+def _amendment(settings: Settings, arguments: argparse.Namespace) -> "Amendment":
+    from penstock.lake.ingest.amend import Amendment
+
+    settings = anchored(settings)
+    pipeline = pipeline_of(settings, arguments.pipeline)
+    tables = Tables(settings.lake_uri, pipeline.name)
+    return Amendment(tables, pipeline, settings.home, SystemClock())
+
+
+COMMANDS = (explain, show, query, export, remove, giveup, retake, accept)
 
 
 def add_arguments(parts: dict[str, argparse.ArgumentParser]) -> None:
@@ -113,6 +154,13 @@ def add_arguments(parts: dict[str, argparse.ArgumentParser]) -> None:
     part.add_argument("--all", action="store_true", help=f"every row, not only {ROWS}")
     part.add_argument("--output", type=Path, metavar="FILE", help="write a .parquet or .csv file")
     parts["export"].add_argument("folder", type=Path, metavar="DIR", help="made if need be")
+    parts["export"].add_argument(
+        "--empty", action="store_true", help="also where no answers replace some"
+    )
+    for command in (giveup, retake, accept):
+        part = parts[command.__name__]
+        part.add_argument("file", metavar="FILE", help="as the log or the audit names it")
+        part.add_argument("--reason", default="", help="kept with the decision")
     parts["remove"].add_argument("--yes", action="store_true", help="do not ask")
 
 
@@ -128,7 +176,12 @@ def pipeline_of(settings: Settings, name: str) -> Pipeline:
         UnknownPipelineError: there is none.
         ConfigError: its file has problems; says them.
     """
-    catalog = Catalog.read(settings.pipelines)
+    catalog = catalog_in_force(settings)
+    if name in catalog.standing_in:
+        said = [str(problem) for problem in catalog.errors if problem.path.stem == name]
+        first = f"the file of {name} has problems; its last valid definition is in force:"
+        text = Text("\n  ".join([first, *said]), style="yellow")
+        Console(stderr=True, highlight=False).print(text, soft_wrap=True)
     try:
         return catalog.pipeline(name)
     except UnknownPipelineError:

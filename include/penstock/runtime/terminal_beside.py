@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 from rich.console import Console
 from rich.text import Text
@@ -17,8 +18,10 @@ from penstock.config.settings import Settings
 from penstock.control.explain import spoken
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
+from penstock.core.window import micros
 from penstock.lake.commit import Table
 from penstock.lake.covered import newest_rows
+from penstock.lake.gaps import DOT, broken, gaps_between
 from penstock.lake.observed import waited
 from penstock.lake.tables import Tables
 from penstock.lake.view import LATE, answers_at, position
@@ -26,6 +29,7 @@ from penstock.runtime.terminal_words import head, put, share, table
 
 COLORS = ("#868e96", "#0b7285")
 HOUR = 3_600_000_000
+DAY = 24 * HOUR
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,14 @@ class Side:
     Attributes:
         name: pipeline and slack.
         slack: K (us) by window, or where none steers it by micro-batch.
+        slack_for: how long one of these holds, us: a window's slide; none: until the next.
         windows: rows of ``coverage``, in the order of their starts.
         corrected: answers appended by corrections, by day of their window.
     """
 
     name: str
     slack: Sequence[tuple[datetime, int]]
+    slack_for: int | None
     windows: Sequence[dict[str, Any]]
     corrected: Counter[date]
 
@@ -106,7 +112,9 @@ def _side(settings: Settings, pipeline: Pipeline, name: str) -> Side:
     said = f"{pipeline.name}: {step.slack.policy}"
     slack = [(row["window_start"], row["slack_us"]) for row in windows]
     slack = [(start, k) for start, k in slack if k is not None]
+    slack_for: int | None = step.window.slide
     if step.slack.tuning is None or not slack:
+        slack_for = None
         moved = [(w.at, w.slack) for w in waited(tables, step, at)]
         if not moved:
             raise ConfigError(
@@ -115,7 +123,7 @@ def _side(settings: Settings, pipeline: Pipeline, name: str) -> Side:
             )
         first, last = (windows[i]["window_start"] for i in (0, -1))
         slack = sorted([(first, moved[0][1]), *moved, (last, moved[-1][1])])
-    return Side(said, slack, windows, corrected)
+    return Side(said, slack, slack_for, windows, corrected)
 
 
 def draw(step: str, sides: Sequence[Side], path: Path) -> None:
@@ -130,12 +138,14 @@ def draw(step: str, sides: Sequence[Side], path: Path) -> None:
     for side, color in zip(sides, COLORS, strict=True):
         when, slack = zip(*side.slack, strict=True)
         shown = [k / (HOUR if hours else 1e6) for k in slack]
-        rows[0].step(when, shown, where="post", color=color, label=side.name)
+        line = _line(when, shown, side.slack_for)
+        rows[0].step(*line, where="post", color=color, label=side.name)
         days = sorted(side.days)
-        at = [datetime(d.year, d.month, d.day) for d in days]  # noqa: DTZ001  an axis of days
-        covered = [mean(row["coverage"] for row in side.days[day]) for day in days]
-        rows[1].plot(at, [100 * c for c in covered], color=color, linewidth=1)
-        rows[2].step(at, [side.corrected[day] for day in days], where="post", color=color)
+        at = [datetime(d.year, d.month, d.day, tzinfo=UTC) for d in days]
+        covered = [100 * mean(row["coverage"] for row in side.days[day]) for day in days]
+        rows[1].plot(*_line(at, covered, DAY), color=color, linewidth=1, **DOT)
+        corrected = [float(side.corrected[day]) for day in days]
+        rows[2].step(*_line(at, corrected, DAY), where="post", color=color, **DOT)
     rows[0].set_ylabel(f"slack K, {'hours' if hours else 's'}")
     rows[1].set_ylabel("coverage at the\nfirst answer, %")
     rows[2].set_ylabel("answers corrected\na day")
@@ -145,3 +155,13 @@ def draw(step: str, sides: Sequence[Side], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     figure.autofmt_xdate()
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None}, format="svg")
+
+
+def _line(
+    when: Sequence[datetime], values: Sequence[float], step: int | None
+) -> tuple[Sequence[datetime], Any]:
+    """The points, broken where more than a step (us) lies between two."""
+    if step is None:
+        return when, values
+    starts = np.array([micros(w) for w in when], np.int64)
+    return broken(when, values, gaps_between(starts, step))

@@ -69,28 +69,44 @@ def _show_title(plan: Explanation, out: Console) -> None:
 
 def _place(place: PlacePlan, queue: Queue) -> Table:
     more = "more than " if queue.more else ""
-    if not queue.files:
+    if queue.away:
+        waiting = Text(f"not known, the source cannot be read: {queue.away}", style="red")
+    elif not queue.files:
         waiting = Text("no file is there yet", style="yellow")
     elif not queue.waiting:
         waiting = Text(f"none: all of {count(queue.files, 'file')} taken in already")
     else:
         waiting = Text(f"{more}{queue.waiting:,} of {more}{count(queue.files, 'file')}")
-    return pairs(
+    said = [
         ("where", place.uri),
         ("format", f"{place.format}, {place.order}"),
         ("end", place.ending),
         ("waiting", waiting),
-    )
+    ]
+    if queue.changed:
+        text = (
+            f"{count(len(queue.changed), 'file')} after being taken, not read again; the first:"
+            f" {queue.changed[0]}. penstock accept settles it"
+        )
+        said.append(("changed", Text(text, style="yellow")))
+    if queue.gone:
+        text = (
+            f"{count(queue.gone, 'file')} that were taken, with all else in their folders: if"
+            " something was mounted there, mount it again; if not, penstock accept settles it"
+        )
+        said.append(("gone", Text(text, style="yellow")))
+    return pairs(*said)
 
 
 def _show_records(plan: Explanation, out: Console) -> None:
     head("Records", out)
-    out.print(
-        pairs(
-            ("event time", f"column {plan.event_time}; without a zone it is read as {plan.zone}"),
-            ("arrival", plan.arrival_time),
-        )
-    )
+    rows = [
+        ("event time", f"column {plan.event_time}; without a zone it is read as {plan.zone}"),
+        ("arrival", plan.arrival_time),
+    ]
+    if plan.clock_changes:
+        rows.append(("clocks", plan.clock_changes))
+    out.print(pairs(*rows))
     shown = table("column", "type", "in the source", "used by")
     for column in plan.columns:
         shown.add_row(
@@ -207,12 +223,13 @@ def _promise(quality: Quality) -> str:
     subject = "answers" if quality.of == "answer" else "windows' totals"
     least = f" of {quality.least} records or more" if quality.least > 1 else ""
     said = [
-        f"at most {quality.delta:.3g} of the {subject}{least} may be off by {quality.epsilon:.3g}"
+        f"before they are corrected, at most {quality.delta:.3g} of the {subject}{least} may be off"
+        f" by {quality.epsilon:.3g} or more, relative to the exact value"
     ]
     for name in quality.measures:
         own = quality.target(name)
-        said.append(f"{name}: at most {own.delta:.3g} may be off by {own.epsilon:.3g}")
-    return "; ".join([*said, "or more, relative, before they are corrected"])
+        said.append(f"of {name} at most {own.delta:.3g}, by {own.epsilon:.3g} or more")
+    return "; ".join(said)
 
 
 def _show_effect(step: StepPlan, plan: Explanation, effect: SlackEffect, out: Console) -> None:

@@ -1,8 +1,10 @@
 """Prints and draws what ``penstock show --quality`` says: K, coverage, and observed errors."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -13,6 +15,7 @@ from penstock.control.explain import spoken
 from penstock.core.controller import Measured
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
+from penstock.lake.gaps import DOT, broken, gaps_between
 from penstock.lake.observed import Observed, Waited, classes, measured, observed, waited
 from penstock.lake.tables import Tables
 from penstock.lake.view import position
@@ -103,13 +106,16 @@ def draw(step: StepSpec, told: Sequence[Waited], windows: Sequence[Measured], pa
     found = figure.subplots(2 if windows else 1, 1, sharex=True, squeeze=False)[:, 0]
     when = [instant(w.window_start) for w in windows] or [w.at for w in told]
     slack = [w.slack for w in windows or told]
+    starts = np.array([w.window_start for w in windows], np.int64)
+    line = partial(broken, when, gaps=gaps_between(starts, step.window.slide))
     name, unit = ("hours", HOUR) if max(slack) > HOUR else ("s", 1e6)
-    found[0].step(when, [k / unit for k in slack], where="post", color="#0b7285")
+    found[0].step(*line([k / unit for k in slack]), where="post", color="#0b7285", **DOT)
     found[0].set_ylabel(f"slack K, {name}")
     found[0].set_title(f"{step.name}: slack {step.slack.policy}", fontsize=10, loc="left")
     if windows:
         found[1].plot(when, [w.coverage for w in windows], ".", markersize=2, color="#adb5bd")
-        found[1].plot(when, [w.threshold for w in windows], "--", color="#e8590c", label="needed")
+        needed = line([w.threshold for w in windows])
+        found[1].plot(*needed, "--", color="#e8590c", label="needed", **DOT)
         found[1].set_ylabel("coverage of a window")
         found[1].legend(frameon=False, fontsize=8, loc="lower right")
     for axes in found:

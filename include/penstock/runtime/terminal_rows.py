@@ -1,7 +1,8 @@
 """Rows for people: results of a query, views, files that were written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from penstock.core.errors import ConfigError
 from penstock.lake.export import Exported
-from penstock.lake.query import View
+from penstock.lake.query import View, answered, as_of, mentioned
 from penstock.runtime.terminal_words import count, head, put, table, value
 
 WRITERS = (".parquet", ".csv")
@@ -39,20 +40,42 @@ def show(found: duckdb.DuckDBPyRelation, limit: int | None, out: Console) -> Non
         out.print(count(rows.num_rows, "row"))
 
 
-def write(found: duckdb.DuckDBPyRelation, path: Path, out: Console) -> None:
-    """Write a result to a file.
+def show_position(known: Mapping[str, View], sql: str, out: Console) -> None:
+    """Print which record of the log a result is as of, and what its views had to say."""
+    seq, asked = as_of(known, sql), mentioned(known, sql)
+    if seq is not None:
+        out.print(f"As of record {seq + 1:,} of the log.")
+    for name, view in asked.items():
+        if seq is not None and view.seq is not None and seq < view.since:
+            since = f"{name} begins with record {view.since + 2:,}: it has no answers as of then."
+            out.print(Text(since, style="yellow"))
+    for note in dict.fromkeys(view.note for view in asked.values() if view.note):
+        out.print(Text(note, style="yellow"))
+
+
+def write(known: dict[str, View], sql: str, path: Path, out: Console) -> None:
+    """Write a query's result to a file, replacing a former one as a whole.
 
     Raises:
-        ConfigError: neither Parquet nor CSV, or the file cannot be written.
+        ConfigError: neither Parquet nor CSV, the query is wrong, or the file cannot be written.
     """
     if path.suffix not in WRITERS:
         raise ConfigError(f"{path}: name a file that ends in {' or '.join(WRITERS)}.")
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"{path.absolute().parent} is no folder. Make it first.")
-    if path.suffix == ".csv":
-        found.write_csv(str(path), header=True)
-    else:
-        found.write_parquet(str(path))
+    try:
+        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.absolute().parent) as room:
+            fresh = Path(room) / path.name
+            with answered(known, sql, Path(room)) as found:
+                if path.suffix == ".csv":
+                    found.write_csv(str(fresh), header=True)
+                else:
+                    found.write_parquet(str(fresh))
+            fresh.replace(path)
+    except OSError as wrong:
+        raise ConfigError(
+            f"{path} cannot be written: {wrong.strerror}. Name another file."
+        ) from wrong
     out.print(Text(f"Written: {path}"), soft_wrap=True)
 
 
@@ -78,6 +101,11 @@ def show_exported(pipeline: str, written: Sequence[Exported], out: Console) -> N
     for one in written:
         shown.add_row(one.step, f"{one.answers:,}", Text(str(one.path)))
     put(shown, out)
+    for seq in {one.seq for one in written if one.seq is not None}:
+        out.print(f"As of record {seq + 1:,} of the log.")
+    for one in written:
+        if one.note:
+            out.print(Text(one.note, style="yellow"))
     if not any(one.answers for one in written):
         out.print(f"There are no answers yet. Why: penstock show {pipeline}")
 

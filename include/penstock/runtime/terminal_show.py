@@ -17,8 +17,8 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
 from penstock.lake import show as shows
 from penstock.lake.show import Answers, Shown, StepState
-from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL
+from penstock.lake.tables import Definition, Tables
+from penstock.lake.view import BACKFILL, Standing, standing, told
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, read_json
 from penstock.runtime.terminal_words import (
@@ -53,7 +53,7 @@ class Wanted:
     limit: int | None
     revisions: bool
 
-    def limit_of(self, step: StepSpec) -> int:
+    def limit_of(self, step: Definition) -> int:
         """Windows and keys a table: each takes a line a measure."""
         return self.limit or max(3, LINES // len(step.measures))
 
@@ -72,38 +72,46 @@ def show_answers(
     folder = settings.docs / pipeline.name
     out.print(pairs(("stream", _stream(settings, pipeline)), ("audit", _audit(audit, folder))))
     for step in steps:
-        state = shows.state(tables, step)
+        state, shown = shows.state(tables, step), standing(tables, step)
         head(f"Step {step.name}", out)
         if state is None:
             out.print(Text(_friendly(shows.why_nothing(tables, step), settings, pipeline, step)))
-            continue
-        out.print(_state(state, step, pipeline))
-        if wanted.revisions:
-            _show_revisions(tables, step, pipeline, wanted, out)
         else:
-            limit = wanted.limit_of(step)
-            found = shows.answers(tables, step, pipeline, wanted.keys, limit)
-            _show_found(found, step, wanted, out)
-        _show_balance(state, shows.last_audit(tables, step), out)
+            out.print(_state(state, step, pipeline))
+        if shown is not None and shown.waits:
+            out.print()
+            out.print(Text("  " + told(step, shown), style="yellow"))
+        if wanted.revisions and shown is not None:
+            _show_revisions(tables, shown, pipeline, wanted, out)
+        elif shown is not None or state is not None:
+            definition = step if shown is None else shown.step
+            limit = wanted.limit_of(definition)
+            found = shows.answers(tables, shown, pipeline, wanted.keys, limit)
+            _show_found(found, definition, wanted, out)
+        if state is not None:
+            _show_balance(state, shows.last_audit(tables, step), out)
 
 
 def _stream(settings: Settings, pipeline: Pipeline) -> Text:
     known = control.status(StreamPaths(settings.streams, pipeline.name))
     if known.state == "absent":
         return Text("does not run")
-    colour = "green" if known.alive else "red" if known.state in {"gave_up", "dead"} else ""
+    error = known.wrong
+    colour = "red" if error or known.troubled else "green" if known.alive else ""
     said = known.state.replace("_", " ")
     if known.state == "dead":
         said = f"dead: its supervisor was killed; the DAG stream__{pipeline.name} starts it again"
-    return Text(f"{said}: {known.error}" if known.troubled and known.error else said, style=colour)
+    if not error and known.alive and known.driver.get("waits_for"):
+        error, colour = f"waits for its source: {known.driver['waits_for']}", "yellow"
+    return Text(f"{said}: {error}" if error else said, style=colour)
 
 
 def _audit(latest: Mapping[str, Any], folder: object) -> Text:
     if not latest:
         return Text("none yet")
     status = str(latest.get("status", "unknown"))
-    colour = {"passed": "green", "warning": "yellow"}.get(status, "red")
-    said = Text(status, style=colour)
+    colour = {"passed": "green", "warning": "yellow", "nothing": ""}.get(status, "red")
+    said = Text("nothing to say" if status == "nothing" else status, style=colour)
     said.append(
         f" at {str(latest.get('at', ''))[:16].replace('T', ' ')} UTC,"
         f" {latest.get('answers_compared', 0):,} answers compared\n{folder}/index.html"
@@ -125,7 +133,8 @@ def _friendly(why: str, settings: Settings, pipeline: Pipeline, step: StepSpec) 
         return f"  Records are there, but the step has not run yet. Next: {start}."
     if why == "changed":
         return (
-            f"  The definition of {step.name} has changed, so that its answers begin anew."
+            f"  The definition of {step.name} has changed, so that its answers begin anew;"
+            f" until they say as much, readers get those of the former one."
             f" Next: {start}; clear its task if it runs already."
         )
     log = settings.logs / "streams" / f"{name}.log"
@@ -163,9 +172,12 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
 
 
 def _pending(state: StepState, pipeline: Pipeline) -> Text:
-    if not state.pending:
+    waits = [count(state.pending, "answer")] if state.pending else []
+    if state.owes:
+        waits.append("the answers of all windows from before its start")
+    if not waits:
         return Text("no answer waits for a correction")
-    said = f"{count(state.pending, 'answer')} wait for correct__{pipeline.name}"
+    said = f"{' and '.join(waits)} wait for correct__{pipeline.name}"
     return Text(said, style="yellow")
 
 
@@ -174,14 +186,14 @@ def _corrected(state: StepState) -> str:
     if row is None:
         return "never yet"
     if row["reason"] == BACKFILL:
-        return f"never yet; the history gave {count(row['answers'] or 0, 'answer')}"
+        return f"never yet; the last of the history gave {count(row['answers'] or 0, 'answer')}"
     return (
         f"{at(row['recorded_at'].replace(second=0, microsecond=0))} UTC, run {row['run_id']}:"
         f" {count(row['answers'] or 0, 'answer')} recomputed, {row['changed'] or 0:,} changed"
     )
 
 
-def _show_found(found: Answers, step: StepSpec, wanted: Wanted, out: Console) -> None:
+def _show_found(found: Answers, step: Definition, wanted: Wanted, out: Console) -> None:
     of = ", ".join(f"{name} = {text}" for name, text in wanted.keys.items())
     counts = (
         f"  {count(found.count, 'answer')}{' of ' + of if of else ''} in force:"
@@ -198,7 +210,7 @@ def _show_found(found: Answers, step: StepSpec, wanted: Wanted, out: Console) ->
     put(_answers(found.newest, step, "Newest windows (UTC)", out), out)
 
 
-def _answers(rows: Sequence[Shown], step: StepSpec, title: str, out: Console) -> Table:
+def _answers(rows: Sequence[Shown], step: Definition, title: str, out: Console) -> Table:
     """A line a measure: narrow terminals fold cells, and each fold stays in its line."""
     narrow = out.width < NARROW
     revision = "rev" if narrow else "revision"
@@ -241,10 +253,11 @@ def _records(row: Shown) -> Text:
 
 
 def _show_revisions(
-    tables: Tables, step: StepSpec, pipeline: Pipeline, wanted: Wanted, out: Console
+    tables: Tables, of: Standing, pipeline: Pipeline, wanted: Wanted, out: Console
 ) -> None:
+    step = of.step
     limit = wanted.limit_of(step)
-    rows = shows.all_revisions(tables, step, pipeline, wanted.keys, limit)
+    rows = shows.all_revisions(tables, of, pipeline, wanted.keys, limit)
     if not rows:
         out.print("  No answer has more than one revision.")
         return

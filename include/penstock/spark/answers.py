@@ -1,8 +1,10 @@
 """The answers in force as a DataFrame, for users of Spark.
 
 The meaning is that of ``penstock.lake.view``: a timely answer counts only if ``control`` sealed
-its micro-batch, and of several answers for a window and key the one that has seen most of the log
-is in force. Who needs no Spark has the same in two other forms:
+its micro-batch, a corrected one only if its plan is finished, and of several answers for a window
+and key the one that has seen most of the log is in force. After a step was defined anew it is the
+former definition's until the new one has answered what that had. Who needs no Spark has the same
+in two other forms:
 
 - pandas: ``answers_in_force(tables, step).to_pandas()`` with the function of that name in
   ``penstock.lake.view``, which gives an Arrow table;
@@ -17,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.core.step import StepSpec
 from penstock.lake.tables import Tables
-from penstock.lake.view import SPEED, Position, position
+from penstock.lake.view import BACKFILL, SPEED, Position, standing
 
 
 def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> DataFrame:
@@ -32,15 +34,15 @@ def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> Dat
         Lazy; empty as long as the step has sealed nothing. The position is chosen now: what is
         answered later does not come in.
     """
-    spec = tables.answers(step)
-    at = position(tables, step)
-    if at is None:
-        return spark.createDataFrame([], from_arrow_schema(spec.schema))
-    by = ["window_start", *step.key_names]
+    found = standing(tables, step)
+    if found is None:
+        return spark.createDataFrame([], from_arrow_schema(tables.answers(step).schema))
+    spec = tables.answers(found.step)
+    by = ["window_start", *found.step.key_names]
     rest = [name for name in spec.schema.names if name not in by]
     newest = F.max_by(F.struct(*rest), F.struct("through_seq", "revision"))
     return (
-        _known(spark, tables, step, at)
+        _known(spark, spec.uri, found.at)
         .groupBy(*by)
         .agg(newest.alias("newest"))
         .select(*by, "newest.*")
@@ -48,9 +50,9 @@ def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> Dat
     )
 
 
-def _known(spark: SparkSession, tables: Tables, step: StepSpec, at: Position) -> DataFrame:
+def _known(spark: SparkSession, uri: str, at: Position) -> DataFrame:
     """All answers that a position has."""
-    rows = spark.read.format("delta").load(tables.answers(step).uri)
+    rows = spark.read.format("delta").load(uri)
     batch = ["generation", "micro_batch"]
     sealed = spark.createDataFrame(
         [(s.generation, s.micro_batch) for s in at.rows], "generation bigint, micro_batch bigint"
@@ -58,7 +60,8 @@ def _known(spark: SparkSession, tables: Tables, step: StepSpec, at: Position) ->
     timely = rows.where(F.col("reason") == SPEED).join(F.broadcast(sealed), batch, "left_semi")
     repaired = rows.where(
         (F.col("reason") != SPEED)
-        & (F.col("generation") == at.epoch.number)
+        & ((F.col("generation") == at.epoch.number) | (F.col("reason") == BACKFILL))
         & (F.col("through_seq") <= at.sealed.seq)
+        & F.col("micro_batch").isin(sorted(at.done))
     )
     return timely.unionByName(repaired)

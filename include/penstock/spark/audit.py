@@ -16,13 +16,15 @@ from pyspark.sql import functions as F
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
-from penstock.core.step import StepSpec
+from penstock.core.errors import PenstockError
+from penstock.core.step import StepSpec, of_each
 from penstock.core.window import EPOCH, instant, micros
 from penstock.lake.generation import Generation, generations
-from penstock.lake.recount import Fault, Recount, recount
+from penstock.lake.recount import Recount, recount
 from penstock.lake.retrace import Plans, asked_by, read_plans, retrace
 from penstock.lake.tables import Tables
-from penstock.lake.view import Position, position
+from penstock.lake.unsettled import BEYOND
+from penstock.lake.view import Position, position, start_of
 from penstock.spark.compare import KINDS, LATE_ROWS, TIMELY, Comparison
 
 EXAMPLES = 20
@@ -31,29 +33,53 @@ INTERVALS = 2
 
 
 class Audit:
-    """Recomputes every step of a pipeline at its newest sealed position."""
+    """Recomputes every step of a pipeline at its newest sealed position.
+
+    Attributes:
+        failed: of ``comparisons``: what kept some steps from being compared; none: nothing.
+    """
 
     def __init__(
         self, spark: SparkSession, tables: Tables, pipeline: Pipeline, clock: Clock
     ) -> None:
         self.spark, self.tables, self.pipeline, self.clock = spark, tables, pipeline, clock
+        self.failed: PenstockError | None = None
         self._counts: dict[int, Recount] = {}
 
     def comparisons(self, interval: timedelta) -> list[dict[str, Any]]:
-        """One row a step; a step that sealed nothing yet has none.
+        """One row a step; none of one that neither sealed nor owes anything, or that ``failed``.
 
         Args:
             interval: between two scheduled corrections.
+
+        Raises:
+            PenstockError: some steps failed, and there is nothing to say of any other.
         """
-        rows = []
-        for step in self.pipeline.specs:
+
+        def row(step: StepSpec) -> list[dict[str, Any]]:
             # What is read first may speak only for what is sealed by the position read after it.
             registered, planned = generations(self.tables, step), read_plans(self.tables, step)
-            at = position(self.tables, step)
-            if at is not None:
-                mine = [r for r in planned if r["epoch"] == at.epoch.number]
-                rows.append(_Step(self, step, at, registered, Plans(mine)).row(interval))
+            at = position(self.tables, step) or start_of(self.tables, step)
+            if at is None or at.seq < 0:
+                return []
+            mine = [r for r in planned if r["epoch"] == at.epoch.number]
+            return [_Step(self, step, at, registered, Plans(mine)).row(interval)]
+
+        found, self.failed = of_each(self.pipeline.specs, row)
+        rows = [row for some in found for row in some]
+        if not rows:
+            self.raise_missed()
         return rows
+
+    @property
+    def missed(self) -> str:
+        """What was not compared, and why, to go on a message; empty: nothing."""
+        return "" if self.failed is None else f"; not compared: {self.failed}"
+
+    def raise_missed(self) -> None:
+        """Raise what kept some steps from being compared, if anything did."""
+        if self.failed is not None:
+            raise self.failed
 
     def counted(self, at: Position) -> Recount:
         """The log up to a position, counted again."""
@@ -77,6 +103,7 @@ class _Step:
         finished: Plans,
     ) -> None:
         self.clock, self.step, self.at = audit.clock, step, at
+        self.ruled = audit.pipeline.ambiguous is not None
         self.log = audit.counted(at)
         self.trace = retrace(audit.tables, step, self.log.blocks, at, registered, finished)
         self.comparison = Comparison(
@@ -96,13 +123,20 @@ class _Step:
             "numbers_missing": log.missing,
             "numbers_doubled": log.doubled,
             "blocks_wrong": log.blocks_wrong,
+            "files_unreadable": len(log.unreadable),
+            "readings_unclear": log.unclear,
+            "readings_assumed": 0 if self.ruled else log.unclear,
             "batches_wrong": len(trace.batches),
             "generations_wrong": len(trace.generations),
             "corrections_wrong": len(trace.plans),
             "pairs_open": at.sealed.open_pairs,
             "pairs_excluded": 0,
+            **dict.fromkeys(BEYOND, 0),
             **{name: int(value or 0) for name, value in figures.items()},
         }
+        unclosed = out.pop("pairs_unclosed")
+        if not at.rows:  # no row of control says it yet
+            out["pairs_open"] = unclosed
         if self.comparison.history_waits:  # its answers are pending, so is their count
             others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))
             out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
@@ -114,8 +148,8 @@ class _Step:
             if out[column]
             for example in self._examples(compared, kind)
         ]
-        faults = [log.faults, trace.batches, trace.generations, trace.plans]
-        examples += [_told(fault) for some in faults for fault in some[:EXAMPLES]]
+        faults = [log.unreadable, log.faults, trace.batches, trace.generations, trace.plans]
+        examples += [fault.told() for some in faults for fault in some[:EXAMPLES]]
         out["examples"] = json.dumps(examples)
         compared.unpersist()
         return out
@@ -159,21 +193,12 @@ def _figures(overdue: Column) -> list[Column]:
         F.sum("on_time$").alias("pairs_on_time"),
         F.sum("late$").alias("pairs_late"),
         F.sum("preloaded$").alias("pairs_preloaded"),
+        F.sum(F.when(~F.col("closed$"), F.col("n_records"))).alias("pairs_unclosed"),
         count(F.col("closed$") & ~F.col("pending$")).alias("answers_compared"),
         count(F.col("pending$")).alias("pending_answers"),
         count(F.col("pending$") & overdue).alias("overdue_answers"),
         *(count(F.array_contains("faults$", kind)).alias(name) for kind, name in KINDS.items()),
     ]
-
-
-def _told(fault: Fault) -> dict[str, Any]:
-    """An example that concerns no window."""
-    return {
-        "key": fault.place,
-        "what": fault.what,
-        "expected": json.dumps(fault.expected, default=str),
-        "found": json.dumps(fault.found, default=str),
-    }
 
 
 def _micros_of(value: Any) -> int:

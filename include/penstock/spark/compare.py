@@ -18,6 +18,7 @@ from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, micros
 from penstock.lake.commit import Table
+from penstock.lake.damage import require_whole
 from penstock.lake.read import data_files
 from penstock.lake.retrace import Plans, Trace, read_plans
 from penstock.lake.tables import Tables, TableSpec
@@ -68,12 +69,15 @@ class Comparison:
         if table.exists():
             delta = table.refresh()
             there = pa.schema(delta.schema())
-            paths = [f"{spec.uri}/{f.path}" for f in data_files(delta, there.names[0])]
+            files = [f.path for f in data_files(delta, there.names[0])]
+            require_whole(spec.uri, files)
+            paths = [f"{spec.uri}/{path}" for path in files]
         schema = from_arrow_schema(pa.schema([f for f in there if f.name not in spec.partitioned]))
         if not paths:
             return self.spark.createDataFrame([], schema)
         plain = self.spark.read.schema(schema).option("__globPaths__", "false")
-        return plain.parquet(*paths)
+        # Without it Spark takes a path with ?, *, [ or { for a pattern: each file once a file.
+        return plain.option("recursiveFileLookup", "true").parquet(*paths)
 
     def _events(self) -> DataFrame:
         step, at = self.step, self.at
@@ -123,7 +127,9 @@ class Comparison:
         )
         plans, history = self._plans(), F.col("reason") == BACKFILL
         start = F.unix_micros("window_start")
-        other = rows.where((F.col("reason") != SPEED) & (F.col("generation") == at.epoch.number))
+        carried = history & F.col("micro_batch").isin(sorted(at.done))
+        mine = (F.col("reason") != SPEED) & (F.col("generation") == at.epoch.number)
+        other = rows.where(mine | carried)
         other = other.join(F.broadcast(plans), "micro_batch", "left").withColumn(
             "ok$",
             fits
@@ -133,6 +139,7 @@ class Comparison:
             & start.between(F.col("p_from$"), F.col("p_to$") - 1)
             & F.when(history, revision == 0).otherwise(revision > 0),
         )
+        finished = F.col("micro_batch").isin(sorted(at.done))
         names = [*self.by, *(m.name for m in self.step.measures), "n_records", "revision",
                  "reason", "through_seq", "micro_batch"]  # fmt: skip
         ok = F.coalesce("ok$", F.lit(False)).alias("ok$")
@@ -141,14 +148,19 @@ class Comparison:
             *names, F.lit(True).alias("known$"), ok, none.alias("planned$"), none.alias("done$")
         ).unionByName(
             other.select(
-                *names, (through <= at.sealed.seq).alias("known$"), ok, "planned$", "done$"
+                *names,
+                ((through <= at.sealed.seq) & finished).alias("known$"),
+                ok,
+                "planned$",
+                "done$",
             )
         )
 
     def _plans(self) -> DataFrame:
         """Plans as they are after the answers were read: none of those is newer."""
         found = read_plans(self.tables, self.step)
-        plans = Plans([r for r in found if r["epoch"] == self.at.epoch.number])
+        at = self.at
+        plans = Plans([r for r in found if r["epoch"] == at.epoch.number or r["plan"] in at.done])
         rows = []
         for number, plan in plans.planned.items():
             done = plans.done.get(number)
@@ -168,11 +180,11 @@ class Comparison:
 
     def _in_force(self) -> DataFrame:
         """One row per window and key: the answer in force, and what there is besides it."""
-        step, at = self.step, self.at
+        step = self.step
         known, reason, through = F.col("known$"), F.col("reason"), F.col("through_seq")
         content = F.struct(*(F.col(m.name) for m in step.measures), "n_records", "revision")
         timely = known & (reason == SPEED)
-        history = (reason == BACKFILL) & (through == at.epoch.seq)
+        told = F.when(known & (reason == BACKFILL), F.struct(through, "n_records"))
         shown = F.struct(*(F.col(m.name) for m in step.measures), "n_records")
         says = F.when(known, F.struct("through_seq", shown.alias("content")))
         newest = F.when(known, F.struct("through_seq", "revision"))
@@ -183,7 +195,7 @@ class Comparison:
             F.max_by(content, newest).alias("c$"),
             F.max(F.when(known & (reason != SPEED), through)).alias("repaired$"),
             F.sum(F.when(timely, F.col("n_records"))).alias("on_time$"),
-            F.sum(F.when(history, F.col("n_records"))).alias("preloaded$"),
+            F.collect_list(told).alias("histories$"),
             F.count(F.when(timely, 1)).alias("timely$"),
             F.count(F.when(reason != SPEED, 1)).alias("corrections$"),
             F.count_distinct(F.when(reason != SPEED, F.col("micro_batch"))).alias("plans$"),
@@ -200,14 +212,15 @@ class Comparison:
             | (F.size("says$") > F.size("prefixes$"))
         )
         measures = [F.col(f"c$.{m.name}").alias(f"found${m.name}") for m in step.measures]
-        return grouped.where(F.col("found$")).select(
+        # One that no reader sees stays if it is forged: nobody could have written it.
+        return grouped.where(F.col("found$") | ~F.col("ok$")).select(
             *self.by,
             *measures,
             F.col("c$.n_records").alias("found$n_records"),
             "found$",
             "repaired$",
             "on_time$",
-            "preloaded$",
+            _of_the_last("histories$").alias("preloaded$"),
             doubled.alias("doubled$"),
             (~F.col("ok$") | ~_counts_up(F.col("revisions$")) | _shared("rows$")).alias("forged$"),
         )
@@ -231,10 +244,12 @@ class Comparison:
         closed = F.unix_micros(end) <= F.lit(self.trace.watermark)
         taken = F.greatest(F.coalesce("repaired$", F.lit(-1)), F.lit(self.finished.settled))
         pending = F.coalesce(F.col("last_seq$") > taken, F.lit(False))
-        waits = self.history_waits
-        if waits:
+        waits, since = self.history_waits, F.col("waits_since$")
+        if waits:  # it is owed from the start on
             before = F.unix_micros(end) <= F.lit(at.epoch.state.watermark)
-            pending = pending | (before & F.col("found$").isNull())
+            owed = before & F.col("found$").isNull()
+            started = F.timestamp_micros(F.lit(micros(at.epoch.started)))
+            pending, since = pending | owed, F.least(since, F.when(owed, started))
         alike = reduce(lambda a, b: a & b, map(same, step.measures), F.lit(True))
         alike = alike & (F.col("n_records") == F.col("found$n_records"))
         none = F.lit(0)
@@ -249,6 +264,7 @@ class Comparison:
         return (
             both.withColumn("closed$", closed)
             .withColumn("pending$", pending)
+            .withColumn("waits_since$", since)
             .withColumn("same$", F.coalesce(alike, F.lit(False)))
             .withColumn("timely_wrong$", timely)
             .withColumn("late_wrong$", late)
@@ -263,6 +279,13 @@ class Comparison:
             return False
         done = plans.done.keys()
         return not any(p["reason"] == BACKFILL and n in done for n, p in plans.planned.items())
+
+
+def _of_the_last(histories: str) -> Column:
+    """Records in what the last of some histories answered, doubled answers twice; none: null."""
+    last = f"filter(`{histories}`, h -> h.through_seq = array_max(`{histories}`.through_seq))"
+    total = f"aggregate({last}.n_records, 0L, (sum, n) -> sum + n)"
+    return F.expr(f"IF(size(`{histories}`) = 0, NULL, {total})")
 
 
 def _counts_up(revisions: Column) -> Column:

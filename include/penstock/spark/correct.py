@@ -1,43 +1,52 @@
 """The correction runner: recomputes frozen plans with the functions of the speed layer.
 
 It recomputes from ``events`` up to the plan's position and appends; a reader prefers the answer
-that has seen most of the log. Chunks are committed under (plan, chunk): killing it anywhere and
-running it again appends nothing twice.
+that has seen most of the log. Chunks are committed under (plan, cut, chunk), without the answers
+that the plan has already under another cut: killing it anywhere and running it again, by another
+release, too, appends nothing twice and leaves nothing out.
 """
 
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
-from penstock.core.step import StepSpec
+from penstock.core.step import StepSpec, of_each
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan, Planner, spans_of, touched, within
 from penstock.lake.covered import Recorder
-from penstock.lake.generation import Registry, current, sealed_rows
-from penstock.lake.read import Spans
+from penstock.lake.damage import require_whole
+from penstock.lake.generation import current, sealed_rows
+from penstock.lake.read import Spans, read_table
+from penstock.lake.registry import Registry
 from penstock.lake.tables import INSTANT, Tables
 from penstock.lake.view import BACKFILL, LATE, answers_at, in_force, position
+from penstock.spark.chunks import Grid
 from penstock.spark.kernel import Longs, hash_rows
 from penstock.spark.layout import instants
-from penstock.spark.mapper import Marks, columns_of, map_records, to_windows, windows_a_pane
+from penstock.spark.mapper import (
+    Marks,
+    columns_of,
+    first_window,
+    map_records,
+    to_windows,
+    windows_a_pane,
+)
 from penstock.spark.measured import propose_threshold
 from penstock.spark.wire import Wire
 
 log = logging.getLogger(__name__)
 
-PAIRS_A_CHUNK = 4_000_000
 NO_MARKS = Marks((0,), (BEGINNING,))
 
 
@@ -65,16 +74,22 @@ class Corrector:
         total = changed = 0
         wanted = touched(self.tables, self.step, plan) if self._by_touch(plan) else None
         known = self._known(plan, wanted)
-        for chunk, (low, high) in enumerate(self._chunks(plan, wanted)):
-            part = None if wanted is None else within(wanted, low, high)
+        asked = self._brought(plan) if wanted is None and plan.base is not None else wanted
+        chunks = self._chunks(plan, asked)
+        application, there = plan.application(chunks), self._there(plan)
+        for chunk, (low, high) in enumerate(chunks):
+            part = None if asked is None else within(asked, low, high)
             if part is not None and not part.num_rows:
                 continue
             found = self._recompute(plan, low, high, part)
             rows, different = self._revised(found, known, plan)
-            if rows.num_rows:
-                self.answers.append(rows, plan.application, chunk)
             total += rows.num_rows
             changed += different
+            if there.num_rows:
+                rows = rows.join(there, there.column_names, join_type="left anti")
+                rows = rows.cast(self.answers.spec.schema)
+            if rows.num_rows:
+                self.answers.append(rows, application, chunk)
         planner.finish(plan, total, changed)
         log.info(
             "corrected step=%s plan=%d reason=%s through_seq=%d answers=%d changed=%d",
@@ -84,6 +99,28 @@ class Corrector:
 
     def _by_touch(self, plan: CorrectionPlan) -> bool:
         return plan.reason == LATE and not plan.recheck
+
+    def _brought(self, plan: CorrectionPlan) -> pa.Table:
+        """``window_start`` of what a history may answer beside its base.
+
+        Windows that hold a record after the base's, or ended after it; of which keys is left to
+        the reducer.
+        """
+        window, panes = self.step.window, self._panes_since(plan)
+        first, count = first_window(window, panes), windows_a_pane(window, panes)
+        nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        starts = np.unique(np.repeat(first, count) + nth * window.slide)
+        return pa.table({"window_start": instants(starts[starts + window.size <= plan.watermark])})
+
+    def _panes_since(self, plan: CorrectionPlan) -> Longs:
+        """Starts of panes with records that the base of a plan may not have answered, us."""
+        window, at = self.step.window, F.unix_micros("event_time") - F.lit(self.step.window.origin)
+        new = F.col("arrival_seq") > plan.after_seq
+        if plan.watermark > plan.answered:
+            new |= F.col("event_time") >= F.timestamp_micros(F.lit(plan.answered - window.size))
+        pane = at - F.pmod(at, F.lit(window.pane)) + F.lit(window.origin)
+        rows = self._prefix(plan).where(new).select(pane.alias("pane")).distinct().toArrow()
+        return np.asarray(rows["pane"])
 
     def _known(self, plan: CorrectionPlan, wanted: pa.Table | None) -> pa.Table | None:
         """The answers in force without this plan's, at least those of the wanted windows."""
@@ -98,30 +135,57 @@ class Corrector:
         mine = (pc.field("micro_batch") == plan.number) & (pc.field("reason") == LATE)
         return in_force(rows.filter(~mine), self.step)
 
+    def _there(self, plan: CorrectionPlan) -> pa.Table:
+        """Windows and keys that the plan has answered already, whoever did, under any cut."""
+        mine = (pc.field("generation") == plan.epoch) & (pc.field("micro_batch") == plan.number)
+        mine &= pc.field("reason") == plan.reason
+        return read_table(self.answers, ["window_start", *self.step.key_names], mine)
+
     def _chunks(self, plan: CorrectionPlan, wanted: pa.Table | None) -> list[tuple[int, int]]:
-        """Ranges of window starts, a function of the plan alone."""
-        size = self.step.window.size
-        if wanted is not None:
-            starts = np.sort(starts_of(wanted))
-            each = PAIRS_A_CHUNK // 4
-            cuts = np.unique(np.append(starts[::each], starts[-1] + 1)) if len(starts) else []
-            return [(int(a), int(b)) for a, b in pairwise(cuts)]
-        events = self._prefix(plan)
-        row = events.agg(
-            F.count(F.lit(1)).alias("n"),
-            F.min(F.unix_micros("event_time")).alias("low"),
-            F.max(F.unix_micros("event_time")).alias("high"),
-        ).collect()[0]
-        if not row["n"]:
+        """Ranges of window starts, a function of the plan alone (``penstock.spark.chunks``)."""
+        if wanted is None:
+            low, high = self._range(plan)
+            starts = None
+        else:
+            starts = np.unique(starts_of(wanted))
+            low, high = (int(starts[0]), int(starts[-1]) + 1) if len(starts) else (0, 0)
+        grid = Grid.over(low, high, self.step.window)
+        if not grid.count:
             return []
+        spans = [(grid.low, grid.until)]
+        if starts is not None:
+            spans = spans_of(starts, self.step.window.size)
+        return grid.chunks(*self._counted(plan, grid, spans), starts)
+
+    def _counted(
+        self, plan: CorrectionPlan, grid: Grid, spans: list[tuple[int, int]]
+    ) -> tuple[Longs, Longs]:
+        """Numbers of cells, and the records that each holds of those in some spans."""
+        cell = F.floor((F.unix_micros("event_time") - F.lit(grid.low)) / F.lit(grid.width))
+        inside = self._prefix(plan).where(self._inside(spans))
+        counted = inside.groupBy(cell.cast("long").alias("cell")).count().toArrow()
+        return np.asarray(counted["cell"]), np.asarray(counted["count"])
+
+    def _range(self, plan: CorrectionPlan) -> tuple[int, int]:
+        """Window starts [low, high) that a plan over the whole log means, us."""
+        size = self.step.window.size
+        row = (
+            self._prefix(plan)
+            .agg(
+                F.count(F.lit(1)).alias("n"),
+                F.min(F.unix_micros("event_time")).alias("low"),
+                F.max(F.unix_micros("event_time")).alias("high"),
+            )
+            .collect()[0]
+        )
+        if not row["n"]:
+            return 0, 0
         low, high = row["low"] - size, min(row["high"], plan.watermark - size) + 1
         low = low if plan.since is None else max(low, plan.since)
-        high = high if plan.until is None else min(high, plan.until)
-        pairs = row["n"] * max(1, size // self.step.window.slide)
-        cuts = np.linspace(low, max(high, low), 2 + pairs // PAIRS_A_CHUNK).astype(np.int64)
-        return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
+        return low, (high if plan.until is None else min(high, plan.until))
 
     def _prefix(self, plan: CorrectionPlan) -> DataFrame:
+        require_whole(self.events.uri)
         events = self.spark.read.format("delta").load(self.events.uri)
         return events.where(F.col("arrival_seq") <= plan.through_seq)
 
@@ -131,12 +195,7 @@ class Corrector:
         """Partials of the windows that start in [low, high), by window and key."""
         step, wire = self.step, self.wire
         starts = None if wanted is None else np.unique(starts_of(wanted))
-        inside = F.lit(False)
-        for since, until in self._spans(plan, low, high, starts):
-            inside |= (F.col("event_time") >= F.timestamp_micros(F.lit(since))) & (
-                F.col("event_time") < F.timestamp_micros(F.lit(until))
-            )
-        events = self._prefix(plan).where(inside)
+        events = self._prefix(plan).where(self._inside(self._spans(plan, low, high, starts)))
         have = set(events.columns)
         columns = columns_of(step)
         missing = [c for c in columns if c not in have]
@@ -148,10 +207,20 @@ class Corrector:
             _mapping(step, self.events.schema, tasks), from_arrow_schema(_panes(wire))
         )
         windows = panes.groupBy("shard").applyInArrow(
-            _reducing(step, low, high, plan.watermark, starts), from_arrow_schema(wire.windows)
+            _reducing(step, plan, low, high, starts), from_arrow_schema(wire.windows)
         )
         found = windows.toArrow()
-        return found if wanted is None else self._semi_join(found, wanted)
+        return self._semi_join(found, wanted) if self._by_touch(plan) else found
+
+    @staticmethod
+    def _inside(spans: list[tuple[int, int]]) -> Column:
+        """Whether a record's event time is in one of some spans [since, until), us."""
+        inside = F.lit(False)
+        for since, until in spans:
+            inside |= (F.col("event_time") >= F.timestamp_micros(F.lit(since))) & (
+                F.col("event_time") < F.timestamp_micros(F.lit(until))
+            )
+        return inside
 
     def _spans(
         self, plan: CorrectionPlan, low: int, high: int, starts: Longs | None
@@ -161,7 +230,9 @@ class Corrector:
         spans = [(low, high + size)] if starts is None else spans_of(starts, size)
         return [(since, max(min(until, plan.watermark), since)) for since, until in spans]
 
-    def _semi_join(self, found: pa.Table, wanted: pa.Table) -> pa.Table:
+    def _semi_join(self, found: pa.Table, wanted: pa.Table | None) -> pa.Table:
+        if wanted is None:
+            return found
         names = ["window_start", *self.step.key_names]
         wanted = self.wire.to_inner(wanted)
         at = wanted.schema.get_field_index("window_start")
@@ -243,7 +314,7 @@ def _mapping(step: StepSpec, schema: pa.Schema, tasks: int):  # type: ignore[no-
 
 
 def _reducing(  # type: ignore[no-untyped-def]
-    step: StepSpec, low: int, high: int, watermark: int, starts: Longs | None
+    step: StepSpec, plan: CorrectionPlan, low: int, high: int, starts: Longs | None
 ):
     def reduced(table: pa.Table) -> pa.Table:
         wire = Wire(step)
@@ -251,8 +322,10 @@ def _reducing(  # type: ignore[no-untyped-def]
         panes = np.asarray(partials["pane"])
         nothing = np.zeros(len(panes), np.int64)
         windows = to_windows(wire.inner, partials, nothing, windows_a_pane(step.window, panes))
-        start = np.asarray(windows["window_start"])
-        kept = (start >= low) & (start < high) & (start + step.window.size <= watermark)
+        start, last = (np.asarray(windows[name]) for name in ("window_start", "last_seq"))
+        end = start + step.window.size
+        kept = (start >= low) & (start < high) & (end <= plan.watermark)
+        kept &= (end > plan.answered) | (last > plan.after_seq)  # else its base has answered it
         if starts is not None:
             kept &= np.isin(start, starts)
         return windows.filter(pa.array(kept)).cast(wire.windows)
@@ -280,23 +353,36 @@ def correct_pipeline(
     until: datetime | None = None,
     recheck: bool = False,
 ) -> Corrected:
-    """Plan and correct every step of a pipeline."""
-    total = Corrected(0, 0)
-    for step in pipeline.specs:
+    """Plan and correct every step of a pipeline.
+
+    Raises:
+        PenstockError: some steps failed; the others are corrected.
+    """
+
+    def corrected(step: StepSpec) -> Corrected:
         planner = Planner(tables, step, clock, run_id)
         corrector = Corrector(spark, tables, pipeline, step, clock)
         one = correct_step(corrector, planner, planner.due(since, until, recheck=recheck))
-        total = Corrected(total.answers + one.answers, total.changed + one.changed)
         if since is None and until is None:
             Recorder(tables, pipeline, step, clock).record()
             propose_threshold(tables, pipeline, step, clock)
-    return total
+        return one
+
+    done, failed = of_each(pipeline.specs, corrected)
+    if failed is not None:
+        raise failed
+    return Corrected(sum(one.answers for one in done), sum(one.changed for one in done))
 
 
 def start_epochs(tables: Tables, pipeline: Pipeline, clock: Clock) -> None:
-    """Make what is in the log the history of every step that has not sealed anything yet."""
-    registry = Registry(tables, clock, Table(tables.events(pipeline.types)))
+    """Make what is in the log the history of every step that has not sealed anything yet.
+
+    Its epoch begins anew only where the log or the pipeline file has changed since.
+    """
+    registry = Registry(tables, clock, pipeline)
     for step in pipeline.specs:
         found = current(tables, step)
-        if found is None or not sealed_rows(tables, step, found[0].number):
-            registry.begin_epoch(step)
+        if found is None:
+            registry.begin_epoch(step, "preload")
+        elif not sealed_rows(tables, step, found[0].number):
+            registry.begin_epoch(step, "preload", former=found[0])

@@ -15,7 +15,11 @@ Doubles = npt.NDArray[np.float64]
 
 WORD = np.int64(32)
 MASK = np.int64(0xFFFF_FFFF)
-TOP_EXPONENT = 1_000
+LARGE = 2.0**959
+"""A group with a number from here on is summed times ``SHRINK``: 2**40 of the largest fit."""
+SHRINK, GROW = 2.0**-64, 2.0**64
+EXPONENTS = 2_100
+"""More than doubles have; each pass of an extraction lowers that of the greatest rest."""
 
 
 def group(columns: Sequence[pa.ChunkedArray | Longs], rows: int) -> tuple[Longs, Longs]:
@@ -75,28 +79,64 @@ def encoded_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return column
 
 
-def exact_sum(ids: Longs, groups: int, parts: Sequence[Doubles]) -> tuple[Doubles, Doubles]:
-    """Sum of several columns per group as an unevaluated pair (high, low).
+def exact_sum(ids: Longs, groups: int, high: Doubles, low: Doubles) -> tuple[Doubles, Doubles]:
+    """Sum of pairs of doubles per group, as pairs again; ``total_of`` gives their values.
+
+    A pair is an unevaluated sum, high + low. Where low outweighs high it stands for ``GROW`` times
+    that: no sum of finite doubles leaves what a pair holds, so overflow is decided by the whole
+    sum and never by a part of it. Smaller groups are not shrunk: they would lose their last bits.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    shrunk = is_shrunk(high, low)
+    large = shrunk | (np.abs(high) >= LARGE)
+    if not large.any():
+        return _extracted(ids, groups, high, low)
+    wide = np.zeros(groups, bool)
+    wide[ids[large]] = True
+    rows = wide[ids]
+    plain = _extracted(ids[~rows], groups, high[~rows], low[~rows])
+    factor = np.where(shrunk[rows], 1.0, SHRINK)
+    much, rest = _extracted(ids[rows], groups, high[rows] * factor, low[rows] * factor)
+    fits = np.abs(much) < LARGE * SHRINK
+    back = np.where(fits, GROW, 1.0)
+    pair = np.where(fits, much, rest) * back, np.where(fits, rest, much) * back
+    return np.where(wide, pair[0], plain[0]), np.where(wide, pair[1], plain[1])
+
+
+def is_shrunk(high: Doubles, low: Doubles) -> npt.NDArray[np.bool_]:
+    """Which pairs stand for ``GROW`` times their sum."""
+    return np.abs(low) > np.abs(high)
+
+
+def total_of(high: Doubles, low: Doubles, n: Longs | int = 1) -> Doubles:
+    """Value of each pair over n, rounded once more; beyond the largest double infinite."""
+    share = (high + low) / n
+    with np.errstate(over="ignore"):
+        return share * np.where(is_shrunk(high, low), GROW, 1.0)
+
+
+def _extracted(ids: Longs, groups: int, *parts: Doubles) -> tuple[Doubles, Doubles]:
+    """Sum of several columns per group, all numbers so small that no sum of them overflows.
 
     Each pass cuts the leading bits off every value, so few that their sums are exact; what is
     left over goes into the next pass. Only adding the passes rounds, at 2**-104.
     Source: extraction as in Rump, Ogita and Oishi 2008 (AccSum), grouped [D].
     """
     high, low = np.zeros(groups), np.zeros(groups)
-    for part in parts:
-        left = part
-        while len(left):
-            greatest = float(np.max(np.abs(left)))
+    for left in parts:
+        for _ in range(EXPONENTS):
+            greatest = float(np.max(np.abs(left), initial=0.0))
             if greatest == 0.0:
                 break
+            if not np.isfinite(greatest):
+                raise ValueError(f"cannot add {greatest}: the door takes finite numbers only")
             exponent = int(np.frexp(greatest)[1]) + len(left).bit_length()
-            if exponent > TOP_EXPONENT:  # so near the largest double that plain sums must do
-                high, low = add_pairs(high, low, _plain(ids, left, groups), 0.0)
-                break
             anchor = np.ldexp(1.5, exponent)
             lead = (left + anchor) - anchor
             high, low = add_pairs(high, low, _plain(ids, lead, groups), 0.0)
-            left = left - lead
+            left = left - lead  # noqa: PLW2901  what the next pass is about
     return high, low
 
 

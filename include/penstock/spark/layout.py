@@ -19,7 +19,15 @@ from penstock.core.measure import ColumnType, Function
 from penstock.core.step import StepSpec
 from penstock.lake.tables import ARROW, INSTANT, key_fields
 from penstock.spark.evaluate import evaluate
-from penstock.spark.kernel import Longs, exact_sum, exact_sum_longs, group, split_longs
+from penstock.spark.kernel import (
+    Doubles,
+    Longs,
+    exact_sum,
+    exact_sum_longs,
+    group,
+    split_longs,
+    total_of,
+)
 from penstock.spark.ragged import Part, Ragged, part_of
 
 LONG_TOP, LONG_LOW = np.iinfo(np.int64).max, np.iinfo(np.int64).min
@@ -169,7 +177,7 @@ class Layout:
             if whole:
                 out[f"high_{i}"], out[f"low_{i}"] = exact_sum_longs(ids, groups, high, low)
             else:
-                out[f"high_{i}"], out[f"low_{i}"] = exact_sum(ids, groups, [high, low])
+                out[f"high_{i}"], out[f"low_{i}"] = exact_sum(ids, groups, high, low)
         if f"least_{i}" in columns:
             least = np.full(groups, LONG_TOP if whole else np.inf)
             np.minimum.at(least, ids, columns[f"least_{i}"])
@@ -207,14 +215,19 @@ class Layout:
             value = np.asarray(table[f"{part}_{i}"])
         return pa.array(value, mask=nothing).cast(ARROW[measure.type])
 
+    def total(self, i: int, table: pa.Table) -> Doubles:
+        """Of each row, the sum of the expression ``overs[i]``; rounded, of integers too."""
+        high, low = np.asarray(table[f"high_{i}"]), np.asarray(table[f"low_{i}"])
+        whole = high.dtype == np.int64
+        return np.asarray(high * 2.0**32 + low) if whole else total_of(high, low)
+
     def _total(self, measure: MeasureSpec, i: int, table: pa.Table, n: Longs) -> np.ndarray:
         high, low = np.asarray(table[f"high_{i}"]), np.asarray(table[f"low_{i}"])
         whole = high.dtype == np.int64
-        if measure.function is Function.AVG:
-            total = high.astype(np.float64) * 2.0**32 + low if whole else high + low
-            return np.asarray(total / n)
         if not whole:
-            return np.asarray(high + low)
+            return total_of(high, low, n if measure.function is Function.AVG else 1)
+        if measure.function is Function.AVG:
+            return self.total(i, table) / n
         if len(high) and (high.max() >= 2**31 or high.min() < -(2**31)):
             raise SumOverflowError(self.step.name, measure.name)
         return (high << np.int64(32)) + low

@@ -119,16 +119,13 @@ def _values(
         values = _plain(over, sample)
         if not len(values):
             continue
-        mean = float(values.mean())
-        cv2 = max(cv2, squared_cv(mean, float(values.var())))
+        unit = float(np.abs(values).max()) or 1.0  # no double holds the square of the largest
+        mean = float((values / unit).mean())
+        cv2 = max(cv2, squared_cv(mean, float((values / unit).var())))
         i = layout.overs.index(over)
         count = pc.sum(late[f"n_{i}"]).as_py() or 0
         if count:
-            whole = pa.types.is_integer(late.schema.field(f"high_{i}").type)
-            high, low = (
-                float(np.sum(np.asarray(late[f"{p}_{i}"], float))) for p in ("high", "low")
-            )
-            total = high * 2.0**32 + low if whole else high + low
+            total = float((layout.total(i, late) / unit).sum())
             rho = max(rho, min(abs(total / count / mean), MOST_RHO))
     return cv2, rho
 

@@ -15,9 +15,11 @@ from penstock.core.slack import SlackChange
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec
 from penstock.lake.commit import Table
-from penstock.lake.generation import Generation, Registry, controller_before, generations, lived
+from penstock.lake.generation import Generation, lived
 from penstock.lake.log import Seen, slack_changes
-from penstock.lake.tables import Tables, local
+from penstock.lake.registry import Registry
+from penstock.lake.start import epoch_of
+from penstock.lake.tables import Tables
 from penstock.spark.mapper import Marks
 from penstock.spark.reducer import Reducer
 from penstock.spark.sink import StepSink, Told
@@ -48,8 +50,8 @@ def start_query(
         blocks: most blocks a micro-batch takes.
     """
     events = tables.events(pipeline.types)
-    generation = Registry(tables, clock, Table(events)).start(step)
-    epoch = next(g for g in generations(tables, step) if g.number == generation.epoch)
+    generation = Registry(tables, clock, pipeline).start(step)
+    epoch = epoch_of(tables, step, generation)
     changes = tuple(slack_changes(tables, step.name))
     shards = balanced_shards(spark)
     spec = SourceSpec(
@@ -57,7 +59,6 @@ def start_query(
         tables=tables,
         events=events,
         generation=generation,
-        controller=controller_before(tables, step, generation),
         past=past_marks(tables, Table(events), epoch, generation, changes, step.window),
         shards=shards,
         tasks=len(shards),
@@ -78,7 +79,7 @@ def start_query(
     reached("speed start")
     return (
         reduced.writeStream.queryName(step.name)
-        .option("checkpointLocation", str(local(checkpoint)))
+        .option("checkpointLocation", checkpoint)
         .outputMode("append")
         .foreachBatch(sink)
         .start()

@@ -2,13 +2,18 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from penstock.config.settings import Settings, pin_python
-from penstock.core.errors import ConfigError
+from penstock.config.settings import JVM_FULL, JVM_FULL_SAID, JVM_OPTIONS, Settings, pin_python
+from penstock.core.errors import ConfigError, TransientError
+from penstock.core.place import uri_of
+from penstock.spark import nursery
 
 DELTA_JARS = ("delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
 KEEP_MEMORY = {
@@ -18,7 +23,15 @@ KEEP_MEMORY = {
     "MALLOC_TOP_PAD_": "16777216",
 }
 """For Spark's Python workers: memory of one micro-batch serves the next."""
+WORKER = Path(__file__).with_name("worker")
+LOOPBACK = "127.0.0.1"
+ENDING_SECONDS = 10.0
+"""From a broken connection to the end of the process behind it."""
 PREFIX = "org.apache.spark.sql.execution.streaming"
+
+
+class SparkEndedError(TransientError):
+    """The JVM under a session is gone."""
 
 
 def delta_jars(folder: Path) -> str:
@@ -31,7 +44,7 @@ def delta_jars(folder: Path) -> str:
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise ConfigError(f"{folder}: {', '.join(missing)} not there. Fetch them: make setup")
-    return ",".join(str(path) for path in paths)
+    return ",".join(uri_of(path) for path in paths)
 
 
 def settings_of(settings: Settings) -> dict[str, str]:
@@ -43,9 +56,15 @@ def settings_of(settings: Settings) -> dict[str, str]:
 
 def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> dict[str, str]:
     """Spark's configuration; the reasons are in docs/concepts/spark-settings.md."""
+    here = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
+        **(here if master.startswith("local") else {}),
+        "spark.authenticate": "true",
+        "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.master": master,
         "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.executor.extraJavaOptions": JVM_OPTIONS,
         "spark.jars": delta_jars(jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -64,7 +83,13 @@ def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> d
         ),
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.pollingDelay": "50ms",
+        "spark.sql.streaming.stopTimeout": "60s",
         **{f"spark.executorEnv.{name}": value for name, value in KEEP_MEMORY.items()},
+        "spark.executorEnv.WORKER_PYTHON": sys.executable,
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+        "spark.python.authenticate.socketTimeout": "300s",
+        "spark.network.timeout": "600s",
+        "spark.executor.heartbeatInterval": "30s",
         "spark.locality.wait": "0s",
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",
@@ -76,12 +101,42 @@ def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> d
 @contextmanager
 def open_session(name: str, options: dict[str, str]) -> Iterator[SparkSession]:
     """A session that is stopped at the end."""
-    pin_python(sys.executable)
+    here = {}
+    if options["spark.master"].startswith("local"):
+        here["WORKER_NURSERY"], _ = nursery.start(**KEEP_MEMORY)
+    pin_python(sys.executable, str(WORKER), **here)
+    handed = {f"spark.executorEnv.{key}": value for key, value in here.items()}
     builder = SparkSession.builder.appName(name)
-    for key, value in options.items():
+    for key, value in {**options, **handed}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    ended = None
     try:
         yield spark
+    except Exception as failed:
+        if (ended := end_of(failed)) is not None:
+            raise SparkEndedError(ended) from failed
+        raise
     finally:
-        spark.stop()
+        if ended is None:
+            spark.stop()
+
+
+def end_of(failed: BaseException) -> str | None:
+    """Why the JVM of the session is no more.
+
+    Args:
+        failed: how that was noticed, perhaps a moment before the process has ended.
+
+    Returns:
+        None: it lives, or was not started here (by spark-submit, whose exit code tells).
+    """
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  no other way to it
+    if process is None:
+        return None
+    if isinstance(failed, (Py4JNetworkError, ConnectionError)):
+        with suppress(TimeoutExpired):
+            process.wait(ENDING_SECONDS)
+    if (code := process.poll()) is None:
+        return None
+    return JVM_FULL_SAID if code == JVM_FULL else f"Spark's JVM ended with exit code {code}"

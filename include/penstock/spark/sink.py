@@ -45,6 +45,7 @@ class StepSink:
         self.answers = Table(tables.answers(step))
         self.control = Table(tables.control(step))
         self.registry = Table(tables.registry())
+        self.blocks = Table(tables.blocks())
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Write one micro-batch; exactly one action runs on the stateful plan."""
@@ -61,6 +62,8 @@ class StepSink:
             self.late.append(self._late(late, stamp), application, number)
         if answers.num_rows:
             self.answers.append(self._answers(answers, stamp), application, number)
+        self.blocks.refresh()
+        self.blocks.settle()  # the door may have sealed a moment ago what control now speaks for
         row = self._control(late, answers, told, stamp)
         table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
         self.control.append(table, application, number)

@@ -68,7 +68,6 @@ class SourceSpec:
         tables: where the log lies.
         events: the table of events as the pipeline file declares it.
         generation: where to start, and from which state.
-        controller: of the slack there, as it was written down.
         past: watermarks in force in the epoch before the generation.
         shards: ids of the reducer's shards.
         tasks: into how many tasks a micro-batch is cut.
@@ -79,7 +78,6 @@ class SourceSpec:
     tables: Tables
     events: TableSpec
     generation: Generation
-    controller: str
     past: Marks
     shards: tuple[int, ...]
     tasks: int
@@ -157,7 +155,7 @@ class LogReader(DataSourceStreamReader):
             "t_max": start.state.t_max,
             "k": start.state.k,
             "slack": start.state.slack,
-            "controller": self.spec.controller,
+            "controller": start.controller,
             "first": True,
             "form": FORM,
         }

@@ -1,12 +1,15 @@
 """The stream host: ingest and every step of one pipeline in one Spark application.
 
 Generations are registered before the first record is taken, so that a pipeline's first records
-are never mistaken for history. Stopping lets the running micro-batches finish.
+are never mistaken for history. Queries start one after the other: each starts Python processes, and
+all at once would keep each other from starting. Stopping lets the running micro-batches finish.
 """
 
 import logging
+import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,19 +21,32 @@ from pyspark.sql.streaming import StreamingQuery
 from penstock.config.pipeline import Mode, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
+from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.commit import ConflictError
 from penstock.lake.generation import note_failure
+from penstock.lake.ingest.ahead import ClockError
 from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.reading import SourceError
+from penstock.lake.registry import Registry
+from penstock.lake.room import UnwrittenError
 from penstock.lake.tables import Tables
+from penstock.lake.unsettled import OVERDUE
 from penstock.lake.view import position
+from penstock.spark.cause import cause_of
 from penstock.spark.layout import SumOverflowError
 from penstock.spark.query import BLOCKS_A_MICRO_BATCH, start_query
+from penstock.spark.session import end_of
+from penstock.spark.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 SETTLE_SECONDS = 20.0
+FAILED_SECONDS = 60.0
+"""For the other steps' running micro-batches, once the host has failed."""
+AWAY_SECONDS = 2.0
+"""Until a source that could not be read is tried again."""
 
 
 class Pulse(Protocol):
@@ -38,6 +54,12 @@ class Pulse(Protocol):
 
     def beat(self, *, step: str | None = None, **figures: Any) -> None:
         """Publish figures."""
+
+    def works(self, sealed: int) -> None:
+        """Say that so many micro-batches are sealed, or that none waits to be."""
+
+    def fail(self, error: str) -> None:
+        """Say why the host ends."""
 
     def should_stop(self) -> bool:
         """Whether somebody asked for an end."""
@@ -63,11 +85,17 @@ class StreamHost:
         self.clock, self.pulse = clock, pulse
         self.door = Door(tables, pipeline, home, clock)
         self.queries: dict[str, StreamingQuery] = {}
+        self._given_up: dict[str, str] = {}
         self._blocks: dict[str, int] = {}
         self._halt = threading.Event()
         self._ingest = threading.Thread(target=self._take, name="ingest", daemon=True)
         self._failure: BaseException | None = None
+        self._watchdog = Watchdog()
+        self._micro_batches: Counter[str] = Counter()
         self._received = 0
+        self._waits_for: str | None = None
+        self._away_since = 0.0
+        self._works = False
         self._sealed = 0.0
         self._began = time.monotonic()
 
@@ -79,21 +107,56 @@ class StreamHost:
 
         Raises:
             StreamFailedError: a query or the ingest failed; starting again goes on.
+            TerminalError: it does not go on until a person has changed something. Where only some
+                steps cannot, the others go on to the end of a bounded source first.
         """
+        registry = Registry(self.tables, self.clock, self.pipeline)
         for step in self.pipeline.specs:
+            registry.start(step)
             at = position(self.tables, step)
             self._blocks[step.name] = 0 if at is None else at.sealed.block
-            told = self._teller(step.name)
-            self.queries[step.name] = start_query(
-                self.spark, self.tables, self.pipeline, step, self.clock, told, blocks
-            )
         self._ingest.start()
         try:
-            while not self.pulse.should_stop() and not self._finished():
-                self._check()
-                self._halt.wait(POLL_SECONDS)
+            for step in self.pipeline.specs:
+                told = self._teller(step.name)
+                self.queries[step.name] = start_query(
+                    self.spark, self.tables, self.pipeline, step, self.clock, told, blocks
+                )
+                if not self._watch(lambda name=step.name: self._has_begun(name)):
+                    return
+            if self._watch(self._finished):
+                self._end()
+        except BaseException as failed:
+            ended = end_of(failed)
+            self.pulse.fail(ended or f"{type(failed).__name__}: {failed}")
+            if ended is None:
+                self._stop(patience=FAILED_SECONDS)
+            self._halt.set()
+            raise
         finally:
             self._stop()
+
+    def _watch(self, done: Callable[[], bool]) -> bool:
+        """See that all goes well until something is done; False: a stop was asked for."""
+        while not self.pulse.should_stop():
+            self._check()
+            self._show()
+            if done():
+                return True
+            self._halt.wait(POLL_SECONDS)
+        return False
+
+    def _has_begun(self, step: str) -> bool:
+        return step not in self.queries or not _is_undecided(self.queries[step])
+
+    def _show(self) -> None:
+        """Tell once that every step has sealed something, or has found nothing to seal."""
+        begun = len(self.queries) + len(self._given_up)
+        if self._works or begun < len(self.pipeline.specs):
+            return
+        if not any(map(_is_undecided, self.queries.values())):
+            self._works = True
+            self.pulse.works(self._micro_batches.total())
 
     def _take(self) -> None:
         """The ingest thread: take what waits, else look again soon."""
@@ -103,19 +166,62 @@ class StreamHost:
                     received = self.door.work()
                 except ConflictError:
                     continue
-                self._received += max(received, 0)
-                self.pulse.beat(received=self._received)
+                except (SourceError, ClockError, UnwrittenError) as away:
+                    self._waits(str(away))
+                    self._halt.wait(AWAY_SECONDS)
+                    continue
+                self._goes_on(received)
                 if received < 0:
                     self._halt.wait(POLL_SECONDS)
         except BaseException as failed:  # noqa: BLE001  handed to the main thread, which raises it
             self._failure = failed
 
+    def _waits(self, away: str) -> None:
+        """Say what the source is waited for, and what to do once that lasts."""
+        if self._waits_for != away:
+            log.warning("ingest waits: %s", away)
+        if self._waits_for is None:
+            self._away_since = time.monotonic()
+        self._waits_for = away
+        fails = self._overdue(away, time.monotonic() - self._away_since)
+        self.pulse.beat(waits_for=away, fails=fails)
+
+    def _goes_on(self, received: int) -> None:
+        if self._waits_for is not None:
+            log.info("ingest goes on")
+        self._waits_for = None
+        self._received += max(received, 0)
+        self.pulse.beat(
+            received=self._received, waits_for=None, fails=None, changed=self._changed()
+        )
+
+    def _overdue(self, waits_for: str, seconds: float) -> str | None:
+        """What is wrong where the same is waited for too long; none: it may pass."""
+        if seconds < OVERDUE.total_seconds():
+            return None
+        return (
+            f"nothing was taken for {seconds / 60:.0f} min: {waits_for}. If it does not pass by"
+            " itself: mend what the system lacks, or move the file away and, where a plan waits for"
+            f" it, penstock giveup {self.pipeline.name} FILE counts it as one unreadable record"
+        )
+
+    def _changed(self) -> str | None:
+        """Files that are other than taken, in words; none: there is none."""
+        found = self.door.changed
+        if not found:
+            return None
+        return (
+            f"{len(found):,} files were changed after they were taken, and are not read again; the"
+            f" first: {found[0]}. penstock accept {self.pipeline.name} FILE settles it"
+        )
+
     def _teller(self, step: str) -> Callable[[dict[str, Any]], None]:
         def told(row: dict[str, Any]) -> None:
             self._blocks[step] = row["block"]
+            self._micro_batches[step] += 1
             mark = instant(row["watermark_us"])
             newest = instant(row["t_max_us"])
-            self._sealed += row["records"] / len(self.queries)
+            self._sealed += row["records"] / len(self.pipeline.specs)
             self.pulse.beat(
                 step=step,
                 micro_batch=row["micro_batch"],
@@ -131,9 +237,11 @@ class StreamHost:
             )
             elapsed = max(time.monotonic() - self._began, 1e-3)
             self.pulse.beat(
-                block=min(self._blocks.values()),
+                block=min(n for name, n in self._blocks.items() if name not in self._given_up),
                 records_per_second=round(self._sealed / elapsed, 1),
             )
+            if self._works:
+                self.pulse.works(self._micro_batches.total())
 
         return told
 
@@ -145,22 +253,68 @@ class StreamHost:
         return all(self._blocks.get(name, 0) >= last for name in self.queries)
 
     def _check(self) -> None:
+        if isinstance(self._failure, TerminalError):
+            raise self._failure
         if self._failure is not None:
-            raise StreamFailedError(f"{self.pipeline.name}: ingest failed") from self._failure
-        for step in self.pipeline.specs:
+            said = f"{type(self._failure).__name__}: {cause_of(self._failure)}"
+            raise StreamFailedError(
+                f"{self.pipeline.name}: ingest failed: {said}"
+            ) from self._failure
+        for step in [step for step in self.pipeline.specs if step.name in self.queries]:
             query = self.queries[step.name]
             broken = query.exception()
             if broken is None and query.isActive:
                 continue
             if broken is not None and SumOverflowError.__name__ in str(broken):
-                raise TerminalError(_said(broken)) from broken
-            self._settle()
-            for other in self.pipeline.specs:  # each is counted: all may have lost their state
-                if other is step or self.queries[other.name].exception() is not None:
-                    note_failure(self.tables, other)
-            raise StreamFailedError(f"{self.pipeline.name}.{step.name}: its query ended") from (
-                broken or StreamingQueryException("ended without a reason")
-            )
+                self._give_up(step.name, _said(broken))
+            else:
+                self._fail(step, broken)
+        self._look_for_stuck()
+
+    def _fail(self, step: StepSpec, broken: StreamingQueryException | None) -> None:
+        """End the host because a step's query ended."""
+        self._settle()
+        for other in self.pipeline.specs:  # each is counted: all may have lost their state
+            query = self.queries.get(other.name)
+            if query is not None and (other is step or query.exception() is not None):
+                note_failure(self.tables, other)
+        broken = broken or StreamingQueryException("ended without a reason")
+        raise StreamFailedError(
+            f"{self.pipeline.name}.{step.name}: its query ended: {cause_of(broken)}"
+        ) from broken
+
+    def _give_up(self, step: str, cause: str) -> None:
+        """Go on without a step that cannot; the next start tries it again, from where it stands."""
+        del self.queries[step]
+        self._given_up[step] = cause
+        log.error("step=%s stands still: %s", step, cause)
+        self.pulse.beat(step=step, error=cause)
+        if len(self._given_up) == len(self.pipeline.specs):
+            self._end()
+        names, causes = ", ".join(self._given_up), "; ".join(self._given_up.values())
+        self.pulse.beat(stands_still=f"{names} stands still, the other steps go on: {causes}")
+
+    def _end(self) -> None:
+        """All that could be done is done: raise if that is not all there was to do."""
+        if self._given_up:
+            raise TerminalError("; ".join(self._given_up.values()))
+
+    def _look_for_stuck(self) -> None:
+        """Raise when a step seals nothing though it has something to seal, for too long."""
+        owing = {
+            name: self._micro_batches[name]
+            for name, query in self.queries.items()
+            if self._blocks[name] < self.door.next_block or _is_undecided(query)
+        }
+        if (found := self._watchdog.stuck(owing, self.door.next_seq)) is None:
+            return
+        name, seconds = found
+        note_failure(self.tables, next(s for s in self.pipeline.specs if s.name == name))
+        waiting = self.door.next_block - self._blocks[name]
+        raise StreamFailedError(
+            f"{self.pipeline.name}.{name}: it has sealed nothing for {seconds:.0f} s while"
+            f" {waiting} blocks wait; its query says: {self.queries[name].status['message']}"
+        )
 
     def _settle(self) -> None:
         """Wait until every query has failed or shown that it runs; they fail one by one."""
@@ -168,13 +322,16 @@ class StreamHost:
         while time.monotonic() < until and any(map(_is_undecided, self.queries.values())):
             threading.Event().wait(0.02)
 
-    def _stop(self) -> None:
-        """Let running micro-batches finish, then stop."""
+    def _stop(self, patience: float = math.inf) -> None:
+        """Let running micro-batches finish, for so many seconds, then stop; once."""
+        if self._halt.is_set():
+            return
+        until = time.monotonic() + patience
         self._halt.set()
-        self._ingest.join()
+        self._ingest.join(None if patience == math.inf else patience)
         running = {name: _finished_batches(query) for name, query in self.queries.items()}
         for name, query in self.queries.items():
-            while query.isActive and query.status["isTriggerActive"]:
+            while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
                 if _waits(query) or _finished_batches(query) != running[name]:  # a backlog waits
                     break
                 threading.Event().wait(0.02)

@@ -1,8 +1,12 @@
 """What every window and key must answer: plain Spark SQL over ``events``.
 
 It shares no aggregation, no pane and no partial sum with the speed layer: Spark's own ``window``
-assigns records, Spark's own aggregates answer.
+assigns records, Spark's own aggregates answer. Where adding up the sizes of some doubles leaves
+what a double holds, the same aggregates are taken of the values times ``SCALE``: a plain sum would
+be infinite, or not a number, by the order it was added in.
 """
+
+import sys
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,6 +18,8 @@ from penstock.core.step import StepSpec
 
 TOLERANCE = 1e-9
 """Of sum|x|, for sums and averages of doubles: what an outside comparison allows."""
+SCALE = 2.0**-80
+GREATEST = sys.float_info.max
 SQL_TYPES = {
     ColumnType.STRING: T.StringType(),
     ColumnType.LONG: T.LongType(),
@@ -59,7 +65,7 @@ def _aggregates(measure: MeasureSpec) -> list[Column]:
         return [F.count(F.lit(1)).alias(measure.name)]
     over = F.expr(to_sql(measure.over))
     if measure.over_type is ColumnType.LONG and measure.function is Function.SUM:
-        return [F.sum(over.cast("decimal(38,0)")).cast("long").alias(measure.name)]
+        return [F.sum(over.cast("decimal(38,0)")).try_cast("long").alias(measure.name)]
     if measure.function is Function.QUANTILE:
         kept, phi = F.sort_array(F.collect_list(over)), phi_of(measure)
         rank = F.greatest(F.lit(1), F.ceil(F.lit(phi) * F.size(kept) - F.lit(NUDGE)).cast("int"))
@@ -71,18 +77,38 @@ def _aggregates(measure: MeasureSpec) -> list[Column]:
         Function.MIN: F.min,
         Function.MAX: F.max,
     }
-    columns = [functions[measure.function](over).alias(measure.name)]
-    if measure.type is ColumnType.DOUBLE and measure.function in {Function.SUM, Function.AVG}:
-        size = functions[measure.function](F.abs(over.cast("double")))
-        columns.append(size.alias(f"size${measure.name}"))
-    return columns
+    function = functions[measure.function]
+    if not _rounds(measure):
+        return [function(over).alias(measure.name)]
+    sizes = F.abs(over.cast("double"))
+    fits = F.sum(sizes) <= F.lit(GREATEST)
+    scale = F.when(fits, F.lit(1.0)).otherwise(F.lit(SCALE))
+    exact = F.when(fits, function(over)).otherwise(function(over * F.lit(SCALE)))
+    value = exact / scale
+    if measure.function is Function.AVG:  # rounding must not carry it beyond its values
+        value = F.least(F.max(over), F.greatest(F.min(over), value))
+    size = F.when(fits, function(sizes)).otherwise(function(sizes * F.lit(SCALE)))
+    parts = {"": value, "exact$": exact, "size$": size, "scale$": scale}
+    return [column.alias(f"{part}{measure.name}") for part, column in parts.items()]
+
+
+def _rounds(measure: MeasureSpec) -> bool:
+    """Whether the order of addition shows in a measure."""
+    summed = measure.function in {Function.SUM, Function.AVG}
+    return summed and measure.type is ColumnType.DOUBLE
 
 
 def same(measure: MeasureSpec) -> Column:
     """Whether a found answer is the recomputed one."""
     expected, found = F.col(measure.name), F.col(f"found${measure.name}")
     equal = expected.eqNullSafe(found)
-    if measure.type is ColumnType.DOUBLE and measure.function in {Function.SUM, Function.AVG}:
-        near = F.abs(expected - found) <= F.col(f"size${measure.name}") * F.lit(TOLERANCE)
-        return equal | F.coalesce(near, F.lit(False))
-    return equal
+    if not _rounds(measure):
+        return equal
+    exact, size, scale = (F.col(f"{part}${measure.name}") for part in ("exact", "size", "scale"))
+    room = size * F.lit(TOLERANCE)
+    near = F.abs(exact - found * scale) <= room
+    if measure.function is Function.SUM:  # at the very border of what a double holds
+        greatest = F.lit(GREATEST) * scale
+        near |= (found > GREATEST) & (exact + room >= greatest)
+        near |= (found < -GREATEST) & (exact - room <= -greatest)
+    return equal | F.coalesce(near, F.lit(False))

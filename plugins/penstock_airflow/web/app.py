@@ -14,9 +14,10 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock_airflow.web.files import served_file
-from penstock_airflow.web.overview import sites
+from penstock_airflow.web.overview import sites, streams
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -40,13 +41,25 @@ def docs_folder() -> Path:
     return Settings().docs
 
 
+def streams_folder() -> Path:
+    """Where the streams' status files are."""
+    return Settings().streams
+
+
 @cache
 def views() -> Environment:
     """The templates of this mount."""
     return Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True)
 
 
+def pipeline_names() -> list[str]:
+    """Pipelines with a valid file."""
+    return [pipeline.name for pipeline in Catalog.read(Settings().pipelines).pipelines]
+
+
 Docs = Annotated[Path, Depends(docs_folder)]
+Pipelines = Annotated[list[str], Depends(pipeline_names)]
+Streams = Annotated[Path, Depends(streams_folder)]
 
 
 def create_app() -> FastAPI:
@@ -57,6 +70,7 @@ def create_app() -> FastAPI:
         docs_url=None,  # no pages beside the routes below: those would be open to anybody
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,  # a redirect to another form of a path names the Host it was told
     )
 
     @app.middleware("http")
@@ -72,8 +86,10 @@ def create_app() -> FastAPI:
         return await _refused(request, error)
 
     @app.get("/")
-    def overview(docs: Docs) -> HTMLResponse:
-        page = views().get_template("overview.html").render(sites=sites(docs))
+    def overview(docs: Docs, folder: Streams, pipelines: Pipelines) -> HTMLResponse:
+        page, found = views().get_template("overview.html"), sites(docs)
+        never = sorted({*pipelines} - {site.pipeline for site in found})
+        page = page.render(sites=found, never=never, streams=streams(folder))
         return HTMLResponse(page, headers=REPORT_CACHE)
 
     @app.get("/docs/{path:path}")

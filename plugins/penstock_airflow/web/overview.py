@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.runtime.streams import control
+from penstock.runtime.streams.control import StreamStatus
+from penstock.runtime.streams.paths import StreamPaths
+
 log = logging.getLogger(__name__)
 
 SHOWN_AUDITS = 20
@@ -26,6 +30,11 @@ class Site:
     latest: dict[str, Any]
     audits: list[dict[str, Any]]
     pictures: dict[str, str]
+
+
+def streams(folder: Path) -> list[tuple[str, StreamStatus]]:
+    """Every stream that was ever started, by pipeline, as its supervisor and driver tell of it."""
+    return [(name, control.status(StreamPaths(folder, name))) for name in control.names(folder)]
 
 
 def sites(docs: Path) -> list[Site]:

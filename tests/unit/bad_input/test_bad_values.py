@@ -1,7 +1,7 @@
 """Values that no answer can use: refused one by one, with reason and place."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,28 @@ def test_an_event_time_that_cannot_be_is_refused(tmp_path: Path, value: Any, rea
     assert send(gate, GOOD | {"event_time": value}, GOOD) == 2
     assert gate.reasons() == [(reason, "live/a.jsonl: line 1")]
     assert gate.conserved() == (1, 1)
+
+
+def test_an_arrival_beyond_the_plans_instant_and_skew_is_refused_and_closes_nothing(
+    tmp_path: Path,
+) -> None:
+    gate = Gate(tmp_path, "jsonl", arrival_time="came")
+    now = gate.clock.now()
+    far, edge = "2099-01-01T00:00:00Z", (now + timedelta(minutes=5)).isoformat()
+    beyond = (now + timedelta(minutes=5, microseconds=1)).isoformat()
+    assert send(
+        gate,
+        {"event_time": far, "came": far, "site": "x"},
+        {"event_time": edge, "came": edge, "site": "x"},
+        {"event_time": T, "came": beyond, "site": "x"},
+        GOOD | {"came": None},
+    ) == 4  # fmt: skip
+    assert gate.reasons() == [
+        ("arrival time ahead of ingest", "live/a.jsonl: line 1"),
+        ("arrival time ahead of ingest", "live/a.jsonl: line 3"),
+    ]
+    assert gate.conserved() == (2, 2)
+    assert gate.rows("blocks")[0]["t_max"] == now + timedelta(minutes=5)
 
 
 WRAPPED = 1_709_294_400_000 + 2**61

@@ -22,6 +22,8 @@ def test_ingest_goes_on_once_there_is_room_and_leave_to_write(tmp_path: Path) ->
     found = json.loads(done.stdout.splitlines()[-1])
     full = [text for name, text in found["said"].items() if name.startswith("full")]
     assert all("No space left" in text for text in full), found
+    assert all(text.startswith("UnwrittenError: ") and "free room" in text for text in full), found
+    assert "panicked" not in done.stderr
     assert "Read-only file system" in found["said"]["tables read-only"], found
     assert found["said"]["source read-only"] == "", "it is only read"
     assert (found["accepted"], found["refused"]) == (FILES * (EACH - 1), FILES)

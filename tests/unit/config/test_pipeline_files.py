@@ -59,7 +59,8 @@ PROBLEMS = {
         "bad.yaml:8  steps.per_site.kays  unknown key. Did you mean keys?"]),
     "an unknown key far from any": (GOOD + "zzzzzz: 1\n", [
         "bad.yaml:14  zzzzzz  unknown key. Known: description, source, history, columns,"
-        " event_time, arrival_time, zone, skew, not_before, id, steps, correction, audit"]),
+        " event_time, arrival_time, zone, ambiguous, formats, skew, not_before, id, steps,"
+        " correction, audit"]),
     "a missing key": (GOOD.replace("event_time: t\n", ""), [
         "bad.yaml:1  event_time  is missing. Add event_time: Source column of the event time."]),
     "a missing slack": (GOOD.replace("    slack: {fixed: PT5M}\n", ""), [
@@ -159,11 +160,50 @@ PROBLEMS = {
         " as in '*/15 * * * *'"]),
     "a wrong zone": (GOOD + "zone: Mars/Base\n", [
         "bad.yaml:14  zone  'Mars/Base' is not a time zone, as in Europe/Vienna"]),
+    "a form without a day": (GOOD + "formats: {t: '%Y %H'}\n", [
+        "bad.yaml:14  formats.t  '%Y %H' is not how instants are written: s, ms or us since 1970,"
+        " or a form with its year, month and day as in '%d.%m.%Y %H:%M:%S' or"
+        " '%d/%b/%Y:%H:%M:%S %z' (known are %Y %y %m %b %B %d %j %H %I %p %M %S %f %z %a %A %%)"]),
+    "a form of no instant": (GOOD + "formats: {t: ms, site: s}\n", [
+        "bad.yaml:1  file  formats: site is no source column of an instant: event_time,"
+        " arrival_time, or a column of type timestamp (by its name in the source)"]),
     "an id that is not declared": (GOOD + "id: {column: uid}\n", [
         "bad.yaml:1  file  id.column uid is not declared under columns"]),
     "a step's name": (GOOD.replace("per_site:", "Per-Site:"), [
         "bad.yaml:7  steps.Per-Site  String should match pattern '^[a-z][a-z0-9_]{0,47}$'."
         " Use small letters, digits and _, a letter first"]),
+    "a duration in everyday words": (GOOD.replace("PT5M", "15m"), [
+        "bad.yaml:13  steps.per_site.slack.fixed  '15m' is not a duration. Write PT15M"]),
+    "a duration that means nothing": (GOOD.replace("PT5M", "soon"), [
+        "bad.yaml:13  steps.per_site.slack.fixed  'soon' is not a duration. Write it as in PT15M,"
+        " PT1H30M or P7D"]),
+    "no duration at all": (GOOD.replace("PT5M", "[1]"), [
+        "bad.yaml:13  steps.per_site.slack.fixed  '[1]' is not a duration. Write it as in PT15M,"
+        " PT1H30M or P7D"]),
+    "a version that cannot be": (GOOD.replace(
+        "{files: in, format: jsonl}", "\n  delta: in\n  skip: [3, -1]"), [
+        "bad.yaml:3  source.skip.1  Input should be greater than or equal to 0"]),
+    "an instant without a zone": (GOOD + "not_before: 2013-10-01 00:00:00\n", [
+        "bad.yaml:14  not_before  '2013-10-01 00:00:00' is not an instant with a zone."
+        " Write it as in 2013-10-01T00:00:00Z"]),
+    "a type as in Python": (GOOD.replace("type: double", "type: int"), [
+        f"bad.yaml:4  columns.delay.type  {NOW} 'string', 'long', 'double', 'boolean' or"
+        " 'timestamp'. Did you mean long?"]),
+    "a type that is a typo": (GOOD.replace("type: double", "type: duoble"), [
+        f"bad.yaml:4  columns.delay.type  {NOW} 'string', 'long', 'double', 'boolean' or"
+        " 'timestamp'. Did you mean double?"]),
+    "a type that nobody knows": (GOOD.replace("type: double", "type: geometry"), [
+        f"bad.yaml:4  columns.delay.type  {NOW} 'string', 'long', 'double', 'boolean' or"
+        " 'timestamp'"]),
+    "a format of another name": (GOOD.replace("format: jsonl", "format: json"), [
+        f"bad.yaml:1  source.format  {NOW} 'parquet', 'jsonl' or 'csv'. Did you mean jsonl?"]),
+    "a step that is a word": (GOOD + "id: uid\n", [
+        "bad.yaml:14  id  should be keys with values, one a line"]),
+    "aliases that stand for millions of values": (
+        "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+            f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 8)), [
+        "bad.yaml:5  yaml  stands for more than 20,000 values, its aliases (*) expanded. Mend"
+        " the YAML"]),
     "several at once, in the order of their lines": (
         GOOD.replace("keys:", "kays:").replace("event_time: t", "event_tim: t") + "zone: x\n", [
         "bad.yaml:1  event_time  is missing. Add event_time: Source column of the event time.",
@@ -179,6 +219,44 @@ def test_the_message_says_where_what_and_the_remedy(tmp_path: Path, name: str) -
     assert said(tmp_path, text) == wanted
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("90s", "PT90S"), ("1h30m", "PT1H30M"), ("2 hours", "PT2H"), ("1d 12h", "P1DT12H"),
+        ("2 weeks", "P2W"), ("1 week", "P1W"), ("10 Minutes", "PT10M"), ("0.5h", "PT0.5H"),
+    ],
+)  # fmt: skip
+def test_the_duration_that_was_meant_is_one(tmp_path: Path, given: str, meant: str) -> None:
+    (found,) = said(tmp_path, GOOD.replace("PT5M", given))
+
+    assert found.endswith(f"'{given}' is not a duration. Write {meant}")
+    assert not read(tmp_path, GOOD.replace("PT5M", meant)).errors
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("integer", "long"), ("bigint", "long"), ("Int64", "long"), ("float", "double"),
+        ("decimal(10,2)", "double"), ("str", "string"), ("text", "string"), ("bool", "boolean"),
+        ("varchar(20)", "string"), ("datetime", "timestamp"), ("date", "timestamp"),
+        ("timestamp with time zone", "timestamp"),
+    ],
+)  # fmt: skip
+def test_the_type_that_was_meant_is_named(tmp_path: Path, given: str, meant: str) -> None:
+    (found,) = said(tmp_path, GOOD.replace("type: double", f'type: "{given}"'))
+
+    assert found.endswith(f"Did you mean {meant}?")
+
+
+def test_an_alias_or_two_is_fine(tmp_path: Path) -> None:
+    twice = GOOD.replace("    window: {size", "    window: &w {size")
+    twice += (
+        GOOD[GOOD.index("  per_site") :].replace("per_site", "again").replace("{size: PT1H}", "*w")
+    )
+
+    assert not read(tmp_path, twice).errors
+
+
 def test_a_name_that_cannot_be_a_pipeline(tmp_path: Path) -> None:
     found = said(tmp_path, GOOD, "My Pipe.yaml")
     assert len(found) == 1
@@ -191,7 +269,7 @@ def test_an_unknown_pipeline_is_asked_back_and_a_changed_file_is_noticed(tmp_pat
         catalog.pipeline("goood")
     digest = catalog.pipeline("good").digest
     assert catalog.pipeline("good", digest).name == "good"
-    with pytest.raises(ConfigDriftError, match=r"scheduled with file 000, started with.*Clear the"):
+    with pytest.raises(ConfigDriftError, match=r"with file 000, started with.*next try takes"):
         catalog.pipeline("good", "000")
 
 

@@ -65,6 +65,23 @@ def test_a_landmark_is_shown_with_an_instant_after_it(pipeline: Pipeline, tmp_pa
     assert len(window.windows) == 1
 
 
+@pytest.mark.parametrize(("extra", "said"), [
+    ("zone: Europe/Vienna", "on 2024-10-27 clocks go back by 1 h; a reading of the hour that comes"
+     " twice is taken as the earlier, with a warning in the audit; ambiguous says otherwise"),
+    ("zone: Australia/Lord_Howe\nambiguous: later",
+     "on 2025-04-06 clocks go back by 30 min; a reading of the hour that comes twice is the later"),
+    ("zone: Asia/Tokyo", ""), ("zone: UTC", ""),
+])  # fmt: skip
+def test_it_is_said_when_clocks_go_back_and_what_that_means(
+    tmp_path: Path, extra: str, said: str
+) -> None:
+    path = tmp_path / "doors.yaml"
+    path.write_text(f"{FILE}{extra}\n")
+    found, problems = read_pipeline(path)
+    assert found is not None, problems
+    assert explain(found, settings(tmp_path), NOW).clock_changes == said
+
+
 def test_places_are_relative_to_the_home_folder(pipeline: Pipeline, tmp_path: Path) -> None:
     plan = explain(pipeline, settings(tmp_path), NOW)
 
@@ -89,7 +106,7 @@ def test_what_is_refused_follows_from_the_file(pipeline: Pipeline, tmp_path: Pat
 
     assert refused["missing key"] == "no door"
     assert refused["NaN or infinity"] == "in seconds"
-    assert refused["repeated id"] == "colour was seen in the last 1 d"
+    assert refused["repeated id"] == "one with its colour arrived within 1 d of it"
 
 
 def test_columns_say_who_uses_them(pipeline: Pipeline, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
 def verdicts(db: duckdb.DuckDBPyConnection, folder: Path, answers: str) -> dict[str, int]:
     """Of a file of answers that is the truth but for what ``answers`` changes."""
     path = folder / "sightings_per_site.parquet"
-    db.execute(f"copy ({answers}) to '{path}'")
+    db.sql(answers).write_parquet(str(path))
     counts = compare(db, "sightings_per_site", path)
     counts.pop("equal")
     return counts

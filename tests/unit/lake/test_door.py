@@ -47,7 +47,7 @@ def test_json_lines_each_reason_with_its_line(tmp_path: Path) -> None:
         (12, "missing key", "site", "live/a.jsonl: line 14"),
     ]
     first, edge = gate.rows("events")
-    assert (first["arrival_seq"], first["extra"]) == (0, '{"more":{"k":[1]}}')
+    assert (first["arrival_seq"], first["extra"]) == (0, '{"more":{"k": [1]}}')
     assert edge["arrival_seq"] == 7, "as late as skew allows is accepted"
     raw = {r["arrival_seq"]: r["raw"] for r in gate.rows("quarantine")}
     assert raw[1] == "not json"
@@ -231,10 +231,6 @@ def test_a_bounded_source_ends_once_and_a_live_one_falls_idle_once(tmp_path: Pat
     live.clock.move(timedelta(hours=1))
     live.take()
     assert [b["kind"] for b in live.rows("blocks")] == ["data", "idle"]
-
-
-def test_a_source_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
-    assert Gate(tmp_path, "parquet").take() == 0
 
 
 def test_history_in_intervals_takes_no_record_twice(tmp_path: Path) -> None:

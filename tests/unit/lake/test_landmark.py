@@ -1,14 +1,18 @@
 """Landmark answers: the periods since the landmark, merged when they are read."""
 
 from datetime import UTC, datetime
+from fractions import Fraction
+from math import inf
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from penstock.config.catalog import read_pipeline
 from penstock.core.step import StepSpec
 from penstock.lake.landmark import so_far
 from penstock.lake.tables import Tables
+from tests.reference import double
 
 PIPELINE = """
 source: {files: somewhere}
@@ -18,7 +22,7 @@ steps:
   seen:
     keys: [site]
     window: {since: 2024-01-01T00:00:00Z, period: P1D}
-    measures: {n: count(*), mean: avg(x), most: max(x)}
+    measures: {n: count(*), mean: avg(x), most: max(x), total: sum(x)}
     slack: {fixed: PT5M}
 """
 
@@ -38,7 +42,8 @@ def period(day: int, site: str, values: list[float | None]) -> dict[str, object]
         "window_start": datetime(2024, 1, day, tzinfo=UTC),
         "window_end": datetime(2024, 1, day + 1, tzinfo=UTC),
         "n": len(values),
-        "mean": sum(seen) / len(seen) if seen else None,
+        "mean": sum(x / len(seen) for x in seen) if seen else None,
+        "total": double(sum(map(Fraction, seen))) if seen else None,
         "mean_count": len(seen),
         "most": max(seen, default=None),
         "n_records": len(values),
@@ -47,7 +52,7 @@ def period(day: int, site: str, values: list[float | None]) -> dict[str, object]
 
 def test_an_average_of_a_landmark_brings_its_count_along(tmp_path: Path) -> None:
     names = [measure.name for measure in landmark_step(tmp_path).measures]
-    assert names == ["n", "mean", "mean_count", "most"]
+    assert names == ["n", "mean", "mean_count", "most", "total"]
 
 
 def test_the_answer_as_of_a_period_is_the_merge_of_all_up_to_it(tmp_path: Path) -> None:
@@ -67,3 +72,16 @@ def test_the_answer_as_of_a_period_is_the_merge_of_all_up_to_it(tmp_path: Path) 
         (5, "a", 5, 4.0, 8.0),
         (5, "b", 1, -1.0, -1.0),
     ]
+
+
+def test_sums_since_a_landmark_may_pass_through_what_no_double_holds(tmp_path: Path) -> None:
+    step = landmark_step(tmp_path)
+    days = [[1e308], [1e308], [-1e308], [5e-324], [1e308, 1e308], [-1e308, -1e308, -1e308]]
+    rows = [period(day, "a", values) for day, values in enumerate(days, 1)]
+    schema = Tables("lake", "sites").answers(step).schema
+    merged = so_far(pa.Table.from_pylist(rows, schema=schema), step).to_pylist()
+    assert [r["total"] for r in merged] == [1e308, inf, 1e308, 1e308, inf, None]
+    means = [r["mean"] for r in merged]
+    wanted = [1e308, 1e308, 1e308 / 3, 1e308 / 4, 1e308 / 2, 0.0]
+    assert means == pytest.approx(wanted, rel=1e-12, abs=1e294)
+    assert merged[3]["total"] == 1e308

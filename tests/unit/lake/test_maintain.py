@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
+from penstock.core.place import path_of
 from penstock.lake.generation import generations
 from penstock.lake.maintain import maintain_pipeline
-from penstock.lake.tables import local
 from tests.doubles import blocks_of, lose_memory
 from tests.lakes import make_lake, some_rows
 from tests.steps import CASES
@@ -32,7 +32,7 @@ def test_checkpoints_of_replaced_generations_go_and_the_stream_goes_on(tmp_path:
             lake.ingest()
         lake.query(blocks=1).run()
         newest = generations(lake.tables, lake.step)[-1].number
-        folders.append(local(lake.tables.checkpoint(lake.step, newest)))
+        folders.append(path_of(lake.tables.checkpoint(lake.step, newest)))
         if part < 2:
             lose_memory(folders[-1], "commits")
     assert len(set(folders)) == 3

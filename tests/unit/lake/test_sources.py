@@ -11,11 +11,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.config.pipeline import Source
-from penstock.core.errors import ConfigError
 from penstock.lake.ingest import source as source_module
+from penstock.lake.ingest.delta_log import DeltaSourceError
 from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.ingest.received import Item
-from penstock.lake.ingest.source import Waiting, _minus
+from penstock.lake.ingest.item import Item
+from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.source import Waiting
+from penstock.lake.ingest.spans import minus
 from penstock.lake.tables import Tables
 from tests.doubles import FixedClock, blocks_of
 from tests.steps import SITES, make_pipeline
@@ -41,6 +43,18 @@ def test_files_come_by_name_and_only_those_of_the_format(tmp_path: Path) -> None
     assert names(found.items()) == ["a.parquet", "b.parquet", "c.pq"]
     found.take(found.items())
     assert found.items() == []
+
+
+def test_a_source_folder_may_have_any_name(tmp_path: Path) -> None:
+    for name in ("so urce [1]", "%41 50%", "#?*", "a^b|c", "日本", "x=1\\y"):
+        home = tmp_path / name
+        write_parquet(home / "in" / "a b#?%41[ü].parquet", disordered(3, seed=1))
+        for place in ("in", str(home / "in"), (home / "in").as_uri()):
+            pipeline = make_pipeline(home, {"s": SITES}, source={"files": place})
+            tables = Tables(str(tmp_path / f"lake {abs(hash((name, place)))}"), "p")
+            door = Door(tables, pipeline, home, FixedClock(BEGIN + timedelta(days=1)))
+            assert run_through(door, "live", None, None) == 3
+            assert None not in [r for b in blocks_of(tables, pipeline) for r in b.records]
 
 
 def test_files_come_by_modification_where_the_pipeline_says_so(tmp_path: Path) -> None:
@@ -103,7 +117,7 @@ def test_a_large_text_is_taken_in_parts_by_lines(
     ((0, 10), [(10, 20)], [(0, 10)]),
 ])  # fmt: skip
 def test_what_no_interval_has_taken(wanted: Any, taken: Any, left: Any) -> None:
-    assert _minus(wanted, taken) == left
+    assert minus(wanted, taken) == left
 
 
 def delta_door(home: Path) -> tuple[Door, Any, Tables]:
@@ -121,7 +135,8 @@ def append(home: Path, rows: list[Any], **options: Any) -> None:
 
 def test_a_delta_table_is_followed_by_its_log_and_compaction_adds_nothing(tmp_path: Path) -> None:
     door, pipeline, tables = delta_door(tmp_path)
-    assert door.work() == -1, "not there yet"
+    with pytest.raises(SourceError, match="holds no Delta table"):
+        door.work()
     rows = disordered(40, seed=4)
     for i in range(0, 20, 5):
         append(tmp_path, rows[i : i + 5])
@@ -166,7 +181,7 @@ def test_a_delta_table_with_deletion_vectors_is_refused_with_the_remedy(tmp_path
     marked = f'"add":{{"deletionVector":{json.dumps(vector)},'
     commit.write_text(commit.read_text().replace('"add":{', marked))
     found = Waiting(Source.model_validate({"delta": str(tmp_path / "table")}), tmp_path)
-    with pytest.raises(ConfigError, match=r"deletion vectors.*enableDeletionVectors = false"):
+    with pytest.raises(DeltaSourceError, match=r"deletion vectors.*enableDeletionVectors = false"):
         found.items()
 
 

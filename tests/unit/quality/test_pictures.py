@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from penstock.lake.covered import Recorder, newest_rows
 from penstock.lake.ingest import door
+from penstock.quality import pictures as pictures_module
 from penstock.quality.pictures import POINTS, pictures
 from tests.lakes import Lake
 from tests.laws.test_steered_slack import filled
@@ -39,13 +41,25 @@ def test_a_picture_says_what_came_of_a_step_s_slack(
     off, answers = (sum(rows[name].to_pylist()) for name in ("answers_beyond", "answers"))
     epsilon = "epsilon" if slack == "quantile" else "0.05"
     counted = f"{off:,} of {answers:,} timely answers were off by {epsilon} or more"
-    title = f"s: slack {slack}; {counted}"
+    title = f"slack {slack}; {counted}"  # the page names the step above it
     assert title in said
     steered = {"slack K, s", "needed", "at most wanted"}
     assert steered & {*said} == (steered if slack == "quantile" else set())
     assert found == pictures(lake.tables, lake.pipeline), "the same table gives the same picture"
     points = re.findall(r"<use ", found["timely-s.svg"])
-    assert min(rows.num_rows, POINTS) < len(points) < 2 * POINTS
+    series = 4 if slack == "quantile" else 3
+    assert min(rows.num_rows, POINTS) < len(points) < (series + 1) * POINTS
+    assert not {"1.02", "102"} & {*said}
+
+
+def test_no_line_is_drawn_through_a_gap() -> None:
+    slide = 60
+    starts = np.array([0, 60, 120, 600, 660, 6_000])
+    runs = pictures_module._runs(starts, slide)
+    assert [[list(part) for part in run] for run in runs] == [[[0], [1], [2]], [[3], [4]], [[5]]]
+    many = np.arange(5_000) * 2 * slide
+    assert len(pictures_module._runs(many, slide)) == POINTS // 4 + 1
+    assert sum(map(len, pictures_module._runs(np.arange(5_000) * slide, slide))) == POINTS
 
 
 def test_nothing_recorded_is_no_picture(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ import pytest
 
 from penstock.quality import suite
 from penstock.quality.checks import CHECKS, Severity
+from penstock.quality.comparisons import complete
 from penstock.quality.lock import ReportsBusyError, locked
-from penstock.quality.reports import safe_name
+from penstock.quality.reports import Appendix, safe_name
 from penstock.quality.suite import SuiteResult, run_suite
 
 Make = Callable[..., pd.DataFrame]
@@ -51,7 +52,7 @@ def test_clean_comparisons_are_green(audit: Audit, comparisons: Make, tmp_path: 
     "numbers_missing", "numbers_doubled", "pairs_unaccounted", "wrong_answers", "missing_answers",
     "extra_answers", "doubled_answers", "overdue_answers", "late_without_answer", "blocks_wrong",
     "batches_wrong", "generations_wrong", "corrections_wrong", "forged_answers",
-    "timely_miscounted", "late_miscounted",
+    "timely_miscounted", "late_miscounted", "files_unreadable", "plans_overdue",
 ])  # fmt: skip
 @pytest.mark.parametrize("value", [3, -3])
 def test_a_count_other_than_zero_is_red(
@@ -92,7 +93,11 @@ def test_every_step_must_be_there_once(
 @pytest.mark.parametrize(("row", "severity"), [
     ({"quarantined": 51, "accepted": 949}, Severity.WARNING),
     ({"pending_answers": 4}, Severity.INFO),
-    ({"answers_compared": 0}, Severity.INFO),
+    ({"answers_compared": 0}, Severity.WARNING),  # of one step: nothing is proved
+    ({"readings_unclear": 5500}, Severity.INFO),
+    ({"readings_assumed": 5500}, Severity.WARNING),
+    ({"files_changed": 2}, Severity.WARNING),
+    ({"blocks_overdue": 1}, Severity.WARNING),
 ])  # fmt: skip
 def test_what_is_not_critical_stays_green_and_is_told(
     audit: Audit, comparisons: Make, row: dict[str, int], severity: Severity
@@ -100,6 +105,35 @@ def test_what_is_not_critical_stays_green_and_is_told(
     result = audit(comparisons(**row))
     assert result.success
     assert [failed.severity for failed in result.failed] == [severity]
+
+
+def test_an_audit_that_compared_nothing_has_nothing_to_say(
+    audit: Audit, comparisons: Make, tmp_path: Path
+) -> None:
+    frame = comparisons().assign(answers_compared=0)
+    note = "s: answers of its former definition <b>"
+    result = audit(frame, appendix=Appendix(notes=[note]))
+    assert (result.status, result.success) == ("nothing", True), "neither passed nor failed"
+    assert "nothing to say" in result.said
+    latest = json.loads((tmp_path / "flights" / "latest.json").read_text())
+    assert (latest["status"], latest["success"]) == ("nothing", None)
+    assert latest["notes"] == [note]
+    for page in (page_of(tmp_path, result), (tmp_path / "flights" / "index.html").read_text()):
+        assert "Nothing to say" in page
+        assert "Passed" not in page
+    assert note in unescape(page_of(tmp_path, result))
+    red = audit(frame.assign(overdue_answers=1))
+    assert red.status == "failed"
+
+
+def test_a_step_of_which_there_is_nothing_is_not_left_out(audit: Audit, comparisons: Make) -> None:
+    compared = comparisons().to_dict("records")[:1]
+    rows = complete(compared, ["sightings_per_plate", "sightings_per_site"])
+    result = audit(pd.DataFrame(rows))
+    assert result.status == "warning"
+    assert [failed.observed for failed in result.failed] == ["sightings_per_site: 0"]
+    assert audit(pd.DataFrame(complete([], [*rows[0]["step"].split(), "sightings_per_site"])),
+                 ).status == "nothing"  # fmt: skip
 
 
 def test_an_example_is_told_where_it_belongs_and_stands_in_the_report(

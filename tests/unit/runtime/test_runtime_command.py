@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +18,45 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_pipelines_of_the_project_are_valid(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("PENSTOCK_PIPELINES")
+    for folder in ("live", "history"):  # make demo makes them
+        (tmp_path / "home" / "demo" / "flights" / folder).mkdir(parents=True)
     assert main(["validate"]) == 0
     assert "flights" in capsys.readouterr().out
+
+
+PIPELINE = """
+source: {files: %s, format: jsonl}
+%s
+columns: {site: string}
+event_time: t
+steps: {s: {keys: [site], window: {size: PT1M}, measures: {n: count(*)}, slack: {fixed: PT1S}}}
+"""
+
+
+@pytest.mark.parametrize(("source", "history", "line", "said"), [
+    ("not/there", "", 2, r"source.files  the folder .*/home/not/there is not there. Name a folder"),
+    ("a_file", "", 2, "source.files  the folder .*/a_file is a file. Name a folder"),
+    ("here", "history: {files: here/old, format: jsonl}", 3, "lie in each other.*Put history and"),
+    ("here", "history: {files: linked, format: jsonl}", 3, "lie in each other"),
+    ("s3://bucket/live", "", 2, "s3:// cannot be read yet. Name a folder of this machine"),
+    ("hdfs://name/live", "", 2, "hdfs:// cannot be read yet"),
+])  # fmt: skip
+def test_validate_says_where_a_source_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    source: str, history: str, line: int, said: str,
+) -> None:  # fmt: skip
+    home = tmp_path / "home"
+    (home / "here" / "old").mkdir(parents=True)
+    (home / "a_file").touch()
+    (home / "linked").symlink_to(home / "here")
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "p.yaml").write_text(PIPELINE % (source, history))
+    assert main(["validate"]) == 1
+    complained = capsys.readouterr().err
+    assert re.search(rf"p.yaml:{line}  .*{said}", complained), complained
 
 
 def test_validate_tells_the_problems_of_all_files(

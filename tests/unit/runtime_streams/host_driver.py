@@ -15,7 +15,7 @@ from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
 
 
-def main(folder: str, mode: str) -> int:  # noqa: C901  one branch a way to end
+def main(folder: str, mode: str) -> int:  # noqa: C901, PLR0912  one branch a way to end
     home = Path(folder)
     starts = home / "starts"
     before = len(starts.read_text().splitlines()) if starts.exists() else 0
@@ -29,6 +29,19 @@ def main(folder: str, mode: str) -> int:  # noqa: C901  one branch a way to end
     with (home / "alive").open("w") as alive, Heart(StreamPaths(home, "s"), period=0.05) as heart:
         fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
         heart.beat(step="per_site", block=before)
+        if mode in {"starts", "starts-and-dies"}:  # whatever it does, it seals nothing
+            while not heart.wait(0.3) and mode == "starts":
+                heart.beat(received=7)
+            raise ValueError("no worker came")
+        if mode == "hangs-on-its-way-out":
+            heart.fail("StreamFailedError: the real cause")
+            time.sleep(600)
+        heart.works(sealed=0 if mode == "idles-and-dies" else 1)
+        if mode in {"seals-and-dies", "idles-and-dies"}:
+            heart.wait(0.3)
+            raise ValueError("died")
+        if mode == "goes-on-without-one":
+            heart.beat(stands_still="per_site stands still: a sum")
         if mode == "ends":
             return 0
         if mode == "terminal":

@@ -1,22 +1,27 @@
 """The supervisor of stream hosts: real processes, a driver that only beats."""
 
 import dataclasses
+import io
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from rich.console import Console
 
+from penstock.runtime.report import _show_streams
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, is_held, read_json
 from penstock.runtime.streams.processes import kill_marked, marked
 from penstock.runtime.streams.rolling import RollingFile
 from penstock.runtime.streams.spec import Limits, StreamSpec
+from tests.doubles import FixedClock
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVER = Path(__file__).with_name("host_driver.py")
@@ -105,6 +110,68 @@ def test_a_driver_that_always_dies_is_given_up_with_its_last_words(host: Host) -
     assert len(host.starts) == 1 + QUICK.restarts
     assert "exit code 3" in str(status.error)
     assert "no such table" in str(status.error)
+
+
+def test_lives_that_last_and_seal_nothing_are_given_up(host: Host) -> None:
+    host.start("starts-and-dies", healthy=0.01, restarts=2)
+    assert host.becomes("gave_up").error == "ValueError: no worker came"
+    assert len(host.starts) == 3
+
+
+@pytest.mark.parametrize("mode", ["seals-and-dies", "idles-and-dies"])
+def test_a_life_that_sealed_or_lasted_with_nothing_to_seal_begins_the_count_anew(
+    host: Host, mode: str
+) -> None:
+    host.start(mode, restarts=2, healthy=0.1 if mode == "idles-and-dies" else 60.0)
+    assert eventually(lambda: len(host.starts) > 4)
+    assert host.status.state != "gave_up"
+
+
+def test_a_life_that_ended_soon_with_nothing_to_seal_counts(host: Host) -> None:
+    host.start("idles-and-dies", restarts=2)
+    host.becomes("gave_up")
+
+
+def test_a_driver_that_hangs_on_its_way_out_leaves_its_last_words(host: Host) -> None:
+    host.start("hangs-on-its-way-out", restarts=0)
+    assert host.becomes("gave_up").error == "StreamFailedError: the real cause"
+
+
+def test_until_something_is_sealed_a_stream_is_starting(host: Host) -> None:
+    host.start("starts")
+    assert eventually(lambda: host.status.driver.get("received") == 7), host.log
+    assert host.status.state == "starting"
+    assert not host.status.troubled
+
+
+def test_a_stream_that_starts_again_shows_why(host: Host) -> None:
+    host.start("starts-and-dies")
+    eventually(lambda: len(host.starts) > 1 and host.status.state == "starting")
+    assert (host.status.troubled, host.status.error) == (True, "ValueError: no worker came")
+
+
+def test_a_stream_that_goes_on_without_a_step_says_so(host: Host) -> None:
+    host.start("goes-on-without-one")
+    assert eventually(lambda: host.status.wrong) == "per_site stands still: a sum"
+    assert (host.becomes("running").troubled, host.status.error) == (False, None)
+    shown = io.StringIO()
+    now = FixedClock(datetime.now(UTC))
+    _show_streams(host.paths.folder, now, Console(width=200, file=shown))
+    assert "per_site stands still: a sum" in shown.getvalue()
+
+
+def test_a_supervisor_that_stands_still_is_seen_by_the_age_of_its_last_word(host: Host) -> None:
+    host.start("runs")
+    supervisor = host.beats().said["pid"]
+    later = FixedClock(datetime.now(UTC) + timedelta(seconds=control.SILENT + 10))
+    os.kill(supervisor, signal.SIGSTOP)
+    silent = control.status(host.paths, later)
+    assert (silent.state, silent.alive, silent.troubled) == ("silent", True, True)
+    assert f"kill -CONT {supervisor}" in str(silent.error)
+    said = host.status.said["at"]
+    os.kill(supervisor, signal.SIGCONT)
+    assert eventually(lambda: host.status.said["at"] > said)
+    assert host.becomes("running").alive
 
 
 def test_bin_false_is_given_up_and_a_missing_program_too(host: Host) -> None:
@@ -200,7 +267,7 @@ def test_a_hung_driver_is_killed_and_started_again(host: Host) -> None:
 
 
 def test_a_driver_that_never_beats_is_killed(host: Host) -> None:
-    host.start("silent", start=0.3, restarts=1)
+    host.start("silent", start=2.0, restarts=1)
     assert host.becomes("gave_up").error == "no heartbeat: killed"
     assert len(host.starts) == 2
 

@@ -21,9 +21,9 @@ from penstock.config.settings import Settings
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER, micros
 from penstock.lake.commit import Table
-from penstock.lake.generation import Registry
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log import LIVE
+from penstock.lake.registry import Registry
 from penstock.lake.tables import Tables, TableSpec
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -91,8 +91,7 @@ class World:
 
     def register(self) -> None:
         """The step starts before any record."""
-        events = Table(self.tables.events(self.pipeline.types))
-        Registry(self.tables, FixedClock(), events).start(self.step)
+        Registry(self.tables, FixedClock(), self.pipeline).start(self.step)
 
     def answer(self) -> None:
         """What the speed layer said, sealed; and an answer that it has not sealed yet."""
@@ -114,8 +113,8 @@ class World:
     def correct(self) -> None:
         """A correction repaired both windows that late records touched."""
         self._put(self.tables.answers(self.step), [
-            _answer("A", 0, 2, 3.0, 1, "late", 5) | {"micro_batch": None},
-            _answer("B", 1, 1, 7.0, 1, "late", 5) | {"micro_batch": None},
+            _answer("A", 0, 2, 3.0, 1, "late", 5) | {"micro_batch": 1},
+            _answer("B", 1, 1, 7.0, 1, "late", 5) | {"micro_batch": 1},
         ])  # fmt: skip
         plan = {
             "step": "per_door", "fingerprint": self.step.fingerprint, "epoch": 0, "plan": 1,

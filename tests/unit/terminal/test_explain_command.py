@@ -160,8 +160,11 @@ def test_explain_says_what_a_quality_target_promises(disordered: World, run: Run
 
     assert status == 0
     text = " ".join(said.split())
-    assert "at most 0.1 of the answers of 5 records or more may be off by 0.05" in text
-    assert "people: at most 0.1 may be off by 0.2" in text
+    assert (
+        "at most 0.1 of the answers of 5 records or more may be off by 0.05 or more, relative"
+        in text
+    )
+    assert "of people at most 0.1, by 0.2 or more" in text
     assert "lateness" in text
 
 
@@ -180,7 +183,7 @@ def test_explain_a_source_that_is_not_there_yet(world: World, run: Run) -> None:
     status, said, _ = run("explain", "doors")
 
     assert status == 0
-    assert "no file is there yet" in said
+    assert "the source cannot be read" in said
 
 
 def test_a_source_that_is_no_folder_is_one_message(world: World, run: Run) -> None:

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -75,6 +76,72 @@ def test_wrong_sql_is_one_message(corrected: World, run: Run, sql: str, complain
     assert complaint in complained
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM '{folder}/secret.csv'",
+        "SELECT * FROM read_csv('{folder}/secret.csv')",
+        "SELECT * FROM read_text('{folder}/*')",
+        "SELECT * FROM read_parquet('{folder}/*.parquet')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT * FROM sniff_csv('{folder}/secret.csv')",
+        "SELECT * FROM settings",  # a variable of the process that asks
+        "COPY (FROM per_door) TO '{folder}/made.csv'",
+        "COPY (FROM per_door) TO ':memory:.wal' (FORMAT csv)",
+        "EXPLAIN ANALYZE COPY (FROM per_door) TO '{folder}/made.csv'",
+        "SELECT 1; COPY (FROM per_door) TO '{folder}/made.csv'",
+        "ATTACH '{folder}/made.db'",
+        "EXPORT DATABASE '{folder}/made'",
+        "IMPORT DATABASE '{folder}'",
+        "INSTALL httpfs",
+        "FORCE INSTALL httpfs FROM '{folder}'",
+        "LOAD '{folder}/secret.csv'",
+        "SET enable_external_access = true",
+        "SET allowed_directories = ['/']",
+        "RESET lock_configuration",
+        "PRAGMA enable_profiling",
+        "CREATE PERSISTENT SECRET s (TYPE http)",
+        "CREATE TABLE made AS FROM per_door",
+        "CALL enable_logging()",
+    ],
+)
+def test_a_query_reaches_the_views_and_nothing_else(
+    corrected: World, run: Run, tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch, sql: str,
+) -> None:  # fmt: skip
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "secret.csv").write_text("a,b\n1,hidden\n")
+    monkeypatch.chdir(folder)
+
+    for output in ([], ["--output", str(folder / "wanted.csv")]):
+        status, said, complained = run("query", "doors", sql.format(folder=folder), *output)
+
+        assert status == 1
+        assert "hidden" not in said + complained
+        assert complained.startswith("penstock: ")
+        assert [path.name for path in folder.iterdir()] == ["secret.csv"]
+
+
+def test_a_question_may_take_any_form(corrected: World) -> None:
+    assert ask(corrected, "FROM per_door SELECT count(*);") == [(3,)]
+    assert ask(corrected, "WITH a AS (FROM per_door) SELECT max(people) FROM a") == [(2,)]
+    assert len(ask(corrected, "DESCRIBE per_door")) > 3
+    assert ask(corrected, "EXPLAIN FROM per_door")
+    pivot = "PIVOT (SELECT door, people FROM per_door) ON door USING sum(people)"
+    assert ask(corrected, pivot) == [(2, 3)]
+
+
+def test_more_than_fits_into_memory_goes_to_a_folder_of_the_query_alone(
+    corrected: World,
+) -> None:
+    known = views(corrected.tables, corrected.pipeline)
+    with answered(known, "SELECT current_setting('temp_directory')") as found:
+        (folder,) = (Path(row[0]) for row in found.fetchall())
+        assert folder.parent == Path(gettempdir())
+        assert folder.stat().st_mode & 0o077 == 0
+    assert not folder.exists()
+
+
 def test_without_sql_the_views_are_listed(world: World, run: Run) -> None:
     status, said, _ = run("query", "doors")
 
@@ -92,6 +159,7 @@ def test_a_result_can_be_written(corrected: World, run: Run, tmp_path: Path) -> 
     assert (tmp_path / "out.csv").read_text().splitlines() == ["door,people", "A,2", "B,1", "B,2"]
     assert status == 1
     assert ".parquet or .csv" in complained
+    assert sorted(p.name for p in tmp_path.glob("out*")) == ["out.csv", "out.parquet"]
 
 
 def test_export_writes_the_answers_in_force(corrected: World, run: Run, tmp_path: Path) -> None:

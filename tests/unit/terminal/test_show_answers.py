@@ -4,13 +4,18 @@ from typing import Any
 import pytest
 
 from penstock.lake import show
+from penstock.lake.view import standing
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]
 
 
+def shown(world: World) -> Any:
+    return standing(world.tables, world.step)
+
+
 def test_an_answer_stands_beside_what_was_said_first(corrected: World) -> None:
-    found = show.answers(corrected.tables, corrected.step, corrected.pipeline, {}, 10)
+    found = show.answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 10)
 
     by_key = {(row.key, row.start.minute): row for row in found.newest}
     assert set(by_key) == {(("A",), 0), (("B",), 1), (("B",), 2)}
@@ -23,7 +28,7 @@ def test_an_answer_stands_beside_what_was_said_first(corrected: World) -> None:
 
 
 def test_answers_are_counted_by_where_they_come_from(corrected: World) -> None:
-    found = show.answers(corrected.tables, corrected.step, corrected.pipeline, {}, 1)
+    found = show.answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 1)
 
     assert (found.count, found.timely, found.history, found.only_late) == (3, 2, 0, 1)
     assert found.changed == 1
@@ -31,7 +36,7 @@ def test_answers_are_counted_by_where_they_come_from(corrected: World) -> None:
 
 
 def test_what_control_has_not_sealed_is_not_shown(corrected: World) -> None:
-    found = show.answers(corrected.tables, corrected.step, corrected.pipeline, {}, 10)
+    found = show.answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 10)
 
     assert all(row.start.minute != 3 for row in found.newest)
 

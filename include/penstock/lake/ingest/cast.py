@@ -7,6 +7,7 @@ pipeline's.
 
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,28 +17,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.measure import ColumnType
-from penstock.lake.tables import ARROW, INSTANT
+from penstock.lake.ingest.instants import POWER, LocalTime, read_instants
+from penstock.lake.ingest.text import is_text, matching, plain, trimmed
+from penstock.lake.tables import ARROW
 
 Mask = npt.NDArray[np.bool_]
 
 NUMBER = r"^[+-]?((\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|(?i:nan|inf|infinity))$"
 WHOLE = r"^[+-]?\d{1,19}(\.0*)?$"
-ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$"
-NAIVE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
+WIDEST = 19
+"""Digits of the largest number of 64 bits."""
 LONG_LIMIT = 2.0**63
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6}
-SECONDS_LIMIT = 9_200_000_000_000
-"""Microseconds of it fit 64 bits, and a zone's offset with them."""
-YEAR_1, YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000
-"""Of other years Python and many readers know nothing."""
 
 
-def from_python(values: Sequence[Any]) -> pa.Array:
-    """An array of parsed JSON values; a mixed column becomes text."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, pa.ArrowNotImplementedError):
-        return pa.array([_text(v) for v in values], pa.string())
+def from_json(values: Sequence[bytes | None]) -> pa.Array:
+    """The text of JSON values, so that a value is its own text's, whatever stands beside it.
+
+    Args:
+        values: as they are written, UTF-8; none where there is none.
+
+    Returns:
+        Strings without quotes and escapes, null for null, everything else as it is written.
+    """
+    raw = pa.array(values, pa.binary()).cast(pa.string())
+    quoted = pc.starts_with(raw, '"')
+    text = pc.if_else(quoted, pc.utf8_slice_codeunits(raw, 1, -1), raw)
+    text = pc.if_else(pc.equal(raw, "null"), None, text)
+    escaped = pc.fill_null(pc.and_(quoted, pc.match_substring(raw, "\\")), False)
+    if pc.any(escaped).as_py():
+        unescaped = [json.loads(v) for v in raw.filter(escaped).to_pylist()]
+        text = pc.replace_with_mask(text, escaped, pa.array(unescaped, pa.string()))
+    return text
 
 
 def cast(array: pa.Array, kind: ColumnType, zone: ZoneInfo) -> tuple[pa.Array, Mask]:
@@ -51,47 +61,54 @@ def cast(array: pa.Array, kind: ColumnType, zone: ZoneInfo) -> tuple[pa.Array, M
     Returns:
         The column, null where it was null or could not be cast, and where it could not be cast.
     """
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = plain(array)
     out = CASTS[kind](array, zone)
-    said = pc.is_valid(_trimmed(array) if _is_text(array) else array)  # empty text is null
-    return out, np.asarray(pc.and_(pc.is_null(out), said), dtype=bool)
+    return out, failed(array, out)
+
+
+def failed(array: pa.Array, out: pa.Array) -> Mask:
+    """Where something was said of which nothing could be made."""
+    said = pc.is_valid(trimmed(array) if is_text(array) else array)  # empty text is null
+    return np.asarray(pc.and_(pc.is_null(out), said), dtype=bool)
 
 
 def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=_leaf)
+
+
+def _leaf(value: Any) -> str:
+    """What JSON has no form for, as text: instants, decimals, bytes."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _nested(array: pa.Array) -> list[str | None]:
+    try:
+        return [_text(v) for v in array.to_pylist()]
+    except (ValueError, OverflowError):  # an instant that Python cannot hold
+        return [_text_of(v) for v in array]
+
+
+def _text_of(one: pa.Scalar) -> str | None:
+    try:
+        return _text(one.as_py())
+    except (ValueError, OverflowError):
+        return None
 
 
 def _nothing(array: pa.Array, kind: ColumnType) -> pa.Array:
     return pa.nulls(len(array), ARROW[kind])
 
 
-def _is_text(array: pa.Array) -> bool:
-    return pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
-
-
-def _trimmed(array: pa.Array) -> pa.Array:
-    text = pc.utf8_trim_whitespace(pc.cast(array, pa.string()))
-    return pc.if_else(pc.equal(text, ""), None, text)
-
-
-def _matching(text: pa.Array, pattern: str) -> pa.Array:
-    matches = pc.fill_null(pc.match_substring_regex(text, pattern), False)
-    return pc.if_else(matches, text, None)
-
-
 def _to_string(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
-    if _is_text(array):
+    if is_text(array):
         text = pc.cast(array, pa.string())
         return pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
     if _is_bytes(array.type):
         return pa.array([_decoded(v) for v in array.to_pylist()], pa.string())
     if pa.types.is_nested(array.type):
-        return pa.array([_text(v) for v in array.to_pylist()], pa.string())
+        return pa.array(_nested(array), pa.string())
     return pc.cast(array, pa.string())
 
 
@@ -108,8 +125,8 @@ def _decoded(value: bytes | None) -> str | None:
 
 
 def _to_double(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
-    if _is_text(array):
-        text = _matching(_trimmed(array), NUMBER)
+    if is_text(array):
+        text = matching(trimmed(array), NUMBER)
         return pc.cast(pc.replace_substring_regex(text, r"^\+", ""), pa.float64())
     if _is_number(array.type):
         return pc.cast(array, pa.float64(), safe=False)
@@ -117,11 +134,15 @@ def _to_double(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
 
 
 def _to_long(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
-    if _is_text(array):
-        text = _matching(_trimmed(array), WHOLE)
-        text = pc.replace_substring_regex(text, r"\.0*$", "")
-        wide = pc.cast(pc.replace_substring_regex(text, r"^\+", ""), pa.decimal128(38, 0))
-        return _narrow(wide)
+    if is_text(array):
+        said = trimmed(array)
+        text = pc.replace_substring_regex(matching(said, WHOLE), r"\.0*$", "")
+        digits = pc.cast(pc.replace_substring_regex(text, r"^\+", ""), pa.decimal128(38, 0))
+        powers = matching(said, POWER)
+        if powers.null_count == len(powers):
+            return _narrow(digits)
+        whole = pa.array([_whole(v) for v in powers.to_pylist()], pa.decimal128(38, 0))
+        return _narrow(pc.coalesce(digits, whole))
     if pa.types.is_decimal(array.type) or pa.types.is_uint64(array.type):
         whole = pc.floor(array) if pa.types.is_decimal(array.type) else array
         array = pc.if_else(pc.equal(whole, array), array, None)
@@ -136,6 +157,19 @@ def _to_long(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
     return _nothing(array, ColumnType.LONG)
 
 
+def _whole(text: str | None) -> Decimal | None:
+    """A number with an exponent, exactly, if it is whole and not far beyond 64 bits."""
+    if text is None:
+        return None
+    number = Decimal(text)
+    digits, exponent = len(number.as_tuple().digits), int(number.as_tuple().exponent)
+    if not number:
+        return Decimal(0)
+    if digits + exponent > WIDEST or exponent < -digits or number % 1:
+        return None
+    return number.quantize(Decimal(1))
+
+
 def _narrow(wide: pa.Array) -> pa.Array:
     low, high = (pa.scalar(v, pa.decimal128(38, 0)) for v in (-(2**63), 2**63 - 1))
     inside = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high))
@@ -145,70 +179,22 @@ def _narrow(wide: pa.Array) -> pa.Array:
 def _to_boolean(array: pa.Array, _zone: ZoneInfo) -> pa.Array:
     if pa.types.is_boolean(array.type):
         return array
-    if _is_text(array):
-        text = pc.utf8_lower(_trimmed(array))
+    if is_text(array):
+        text = pc.utf8_lower(trimmed(array))
         known = pc.is_in(text, pa.array(["true", "false", "1", "0"]))
         yes = pc.is_in(text, pa.array(["true", "1"]))
         return pc.if_else(known, yes, None)
     return _nothing(array, ColumnType.BOOLEAN)
 
 
-def _to_instant(array: pa.Array, zone: ZoneInfo) -> pa.Array:
-    found = _instants(array, zone)
-    counts = pc.cast(found, pa.int64())
-    known = pc.and_(pc.greater_equal(counts, YEAR_1), pc.less(counts, YEAR_10000))
-    return pc.if_else(known, found, pa.scalar(None, INSTANT))
-
-
-def _instants(array: pa.Array, zone: ZoneInfo) -> pa.Array:
-    kind = array.type
-    if pa.types.is_timestamp(kind):
-        micros = pc.cast(_inside(array), pa.timestamp("us", kind.tz), safe=False)
-        return pc.cast(micros, INSTANT) if kind.tz else _in_zone(micros, zone)
-    if pa.types.is_date(kind):
-        seconds = pc.cast(array, pa.timestamp("s"))
-        return _in_zone(pc.cast(_inside(seconds), pa.timestamp("us")), zone)
-    if not _is_text(array):
-        return _nothing(array, ColumnType.TIMESTAMP)
-    text = pc.replace_substring_regex(_trimmed(array), r"(\.\d{6})\d+", r"\1")
-    zoned = _parsed(_matching(text, ZONED), INSTANT)
-    naive = _parsed(_matching(text, NAIVE), pa.timestamp("us"))
-    return pc.coalesce(zoned, _in_zone(naive, zone))
-
-
-def _inside(instants: pa.Array) -> pa.Array:
-    """Without those that microseconds cannot hold: they would wrap around to some other time."""
-    if instants.type.unit not in PER_SECOND:
-        return instants
-    limit = PER_SECOND[instants.type.unit] * SECONDS_LIMIT
-    counts = pc.cast(instants, pa.int64())
-    inside = pc.and_(pc.less(counts, limit), pc.greater(counts, -limit))
-    return pc.if_else(inside, instants, pa.scalar(None, instants.type))
-
-
-def _parsed(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    try:
-        return pc.cast(text, kind)
-    except pa.ArrowInvalid:  # some date that does not exist, as 30 February
-        return pa.concat_arrays([_parsed_one(v, kind) for v in text])
-
-
-def _parsed_one(value: pa.Scalar, kind: pa.DataType) -> pa.Array:
-    try:
-        return pa.array([value]).cast(kind)
-    except pa.ArrowInvalid:
-        return pa.nulls(1, kind)
-
-
-def _in_zone(naive: pa.Array, zone: ZoneInfo) -> pa.Array:
-    aware = pc.assume_timezone(naive, zone.key, ambiguous="earliest", nonexistent="earliest")
-    return pc.cast(aware, INSTANT)
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
+
+
+def _to_instant(array: pa.Array, zone: ZoneInfo) -> pa.Array:
+    return read_instants(array, LocalTime(zone)).values
 
 
 CASTS = {

@@ -1,34 +1,41 @@
 """The door: every received record gets its number and goes to events or quarantine, exactly once.
 
 A plan (which items, at which instant) is logged before anything is read; then quarantine, events
-and blocks are committed in this order, each guarded by the plan's number. Whoever finds an
-unfinished plan finishes it, and gets the same rows: killing any process at any point loses
+and blocks are committed in this order, each guarded by the plan's number, and the first two also
+where they get no row: the first commit decides, whatever another door has read by then. Whoever
+finds an unfinished plan finishes it, and gets the same rows: killing any process at any point loses
 nothing and doubles nothing (docs/concepts/the-log.md).
 """
 
-import json
 import logging
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import Mode, Pipeline, Source
+from penstock.config.pipeline import Definition, Mode, Pipeline, Source
 from penstock.core.clock import Clock
+from penstock.core.errors import TerminalError
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake import proposed
 from penstock.lake.commit import ConflictError, Table
-from penstock.lake.digest import lateness_of
-from penstock.lake.ingest.received import BROKEN, Item, Received, receive, unreadable
-from penstock.lake.ingest.seen import SeenIds
-from penstock.lake.ingest.source import Waiting
-from penstock.lake.ingest.verdict import REPEATED, Judged, judge
-from penstock.lake.log import HISTORY, LIVE
+from penstock.lake.files import DETAIL, Decided, decided
+from penstock.lake.ingest.ahead import Outlook
+from penstock.lake.ingest.judging import judged_items
+from penstock.lake.ingest.origins import waiting_of
+from penstock.lake.ingest.place import check_apart
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms
+from penstock.lake.ingest.planned import as_decided
+from penstock.lake.ingest.reading import told_apart
+from penstock.lake.ingest.rows import accepted_rows, block_rows, refused_rows
+from penstock.lake.ingest.verdict import REPEATED
+from penstock.lake.log import LIVE
 from penstock.lake.read import Tail, read_table
-from penstock.lake.tables import INSTANT, Tables
+from penstock.lake.tables import Tables
 
 log = logging.getLogger(__name__)
 
@@ -36,21 +43,6 @@ BLOCK = 256
 """Records a block, at most: the watermark moves from block to block, so a larger block judges more
 records by an older one (the flights' timely answers touched by late ones: 5,835 at 1,024 records a
 block, 15,882 at 256, 19,813 at 1)."""
-APPLICATION = "ingest"
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One ingest batch, as logged."""
-
-    number: int
-    kind: BlockKind
-    origin: str
-    first_seq: int
-    first_block: int
-    arrived_at: int
-    items: tuple[Item, ...]
-    adopts: str | None = None
 
 
 class Door:
@@ -58,23 +50,27 @@ class Door:
 
     def __init__(self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
         self.pipeline, self.clock = pipeline, clock
+        self.tables, self.home = tables, home
         self.plans = Table(tables.plans())
-        self.events = Table(tables.events(pipeline.types))
         self.quarantine = Table(tables.quarantine())
         self.blocks = Table(tables.blocks())
         self.decisions = Table(tables.decisions())
         self._plan_tail = Tail(self.plans, "number", -1)
         self._block_tail = Tail(self.blocks, "block", -1)
-        self._waiting = {LIVE: Waiting(pipeline.source, home)}
-        if pipeline.history is not None:
-            self._waiting[HISTORY] = Waiting(pipeline.history, home)
-        self._seen = SeenIds(pipeline, self.events) if pipeline.id is not None else None
+        check_apart(pipeline, home, tables.lake)
+        self._waiting = waiting_of(pipeline, home, tables.lake)
+        self._definition = pipeline.definition.to_text()
+        self._terms = {self._definition: Terms(pipeline.definition, tables, home)}
+        self._outlook = Outlook(pipeline)
+        self._open: deque[Plan] = deque()
         self._last: Plan | None = None
         self._last_live: Plan | None = None
         self._next_seq = self._next_block = 0
-        self._t_max = BEGINNING
+        self._t_max = self._arrived = BEGINNING
         self._ended = False
         self._proposed: tuple[int, str | None] = (-1, None)
+        self._files: tuple[int, Decided] = (-1, Decided())
+        self._unlike = -1  # the plan that was read otherwise than what stands of it
 
     def work(self, origin: str = LIVE, since: int | None = None, until: int | None = None) -> int:
         """Finish the unfinished plan, else make and finish one.
@@ -88,11 +84,17 @@ class Door:
             Records received; -1: nothing waits.
 
         Raises:
-            ConflictError: another process planned at the same moment; call again.
+            ConflictError: another process planned or sealed at the same moment; call again.
+            ClockError: most of what waits is ahead of the clock; call again.
+            SourceError: the source cannot be read now; call again later.
+            TerminalError: the log is not what it was: a person has to put something back.
         """
         self._catch_up()
-        plan = self._unfinished()
-        if plan is None:
+        self._decided()
+        plan = self._unfinished(self.blocks.last(APPLICATION))
+        if plan is not None:  # another process wrote it down, and may have ended before it lasted
+            self.plans.settle()
+        else:
             plan = self._plan(origin, since, until)
         if plan is None:
             last = self._last_live
@@ -110,24 +112,26 @@ class Door:
         """Number of the block that will be sealed next, as of the last ``work``."""
         return self._next_block
 
+    @property
+    def next_seq(self) -> int:
+        """Arrival number of the record that will come next, as of the last ``work``."""
+        return self._next_seq
+
+    @property
+    def changed(self) -> list[str]:
+        """Whole paths of files that were other than taken when the folders were last listed."""
+        return [f"{each.root}/{path}" for each in self._waiting.values() for path in each.changed]
+
     def _catch_up(self) -> None:
         _ = self.plans.delta  # made before it is read: a plan is decided from this snapshot
         for row in self._plan_tail.take().to_pylist():
-            items = tuple(Item(**i) for i in json.loads(row["positions"]))
-            self._last = Plan(
-                row["number"],
-                BlockKind(row["kind"]),
-                row["origin"],
-                row["first_seq"],
-                row["first_block"],
-                micros(row["arrived_at"]),
-                items,
-                row["adopts"],
-            )
+            self._last = Plan.of(row, self._definition, BLOCK)
+            self._open.append(self._last)
+            self._arrived = max(self._arrived, self._last.arrived_at)
             if self._last.origin == LIVE:
                 self._last_live = self._last
-            if self._last.origin in self._waiting:
-                self._waiting[self._last.origin].take(items)
+            for origin, waiting in self._waiting.items():
+                waiting.take(self._last.items, row["number"], own=origin == row["origin"])
         sealed = self._block_tail.take()
         if sealed.num_rows:
             last = sealed.slice(sealed.num_rows - 1).to_pylist()[0]
@@ -136,38 +140,79 @@ class Door:
             newest = pc.max(live).as_py()
             self._t_max = self._t_max if newest is None else max(self._t_max, micros(newest))
 
-    def _unfinished(self) -> Plan | None:
-        """The last plan, if its blocks are not sealed."""
-        if self._last is None:
-            return None
-        self.blocks.refresh()
-        done = self.blocks.last(APPLICATION)
-        return self._last if done is None or done < self._last.number else None
+    def _unfinished(self, sealed: int | None) -> Plan | None:
+        """The first plan after the last sealed one, as of a snapshot of ``blocks``."""
+        while self._open and sealed is not None and self._open[0].number <= sealed:
+            self._open.popleft()
+        return self._open[0] if self._open else None
+
+    def _refuse_if_ahead(self) -> None:
+        """Plan nothing while a table holds what no plan says: its numbers would be given twice.
+
+        Raises:
+            ConflictError: another process planned meanwhile.
+            TerminalError: commits of ``plans`` are lost.
+        """
+        last = -1 if self._last is None else self._last.number
+        found = {table: n for table, n in self._numbers().items() if n is not None and n > last}
+        if not found:
+            return
+        self.plans.refresh()
+        newest = self.plans.last(APPLICATION)
+        if newest is not None and newest > last:
+            raise ConflictError(f"{self.plans.spec.uri}: another process planned first")
+        said = ", ".join(f"{table} up to {number}" for table, number in found.items())
+        raise TerminalError(
+            f"{self.plans.spec.uri} ends with plan {last}, but there are rows of later plans:"
+            f" {said}. Commits of plans are lost, so nothing more is taken: which files they took"
+            " is not known. Put the missing part of plans/_delta_log back, restore a whole copy of"
+            " the lake, or penstock remove the pipeline to start afresh"
+        )
+
+    def _numbers(self) -> dict[str, int | None]:
+        """Of which plan the newest rows are, by table."""
+        found = {}
+        for table in (self._terms[self._definition].events, self.quarantine, self.blocks):
+            table.refresh()
+            found[table.spec.name] = table.last(APPLICATION)
+        self.decisions.refresh()
+        names = (f"{proposed.ADOPTED}:{step.name}" for step in self.pipeline.specs)
+        adopted = [n for name in names if (n := self.decisions.last(name)) is not None]
+        return found | {"decisions": max(adopted, default=None)}
 
     def _plan(self, origin: str, since: int | None, until: int | None) -> Plan | None:
-        now = micros(self.clock.now())
-        items = tuple(self._waiting[origin].items(since, until))
+        if origin not in self._waiting:  # a history that is not declared
+            return None
+        clock = micros(self.clock.now())
+        now = max(clock, self._arrived)
+        waiting = self._waiting[origin]
+        found = waiting.items(since, until)
+        whole = [waiting.full(item) for item in found]
+        items = tuple(found[: len(self._outlook.reached(whole, waiting.filesystem, now))])
         kind: BlockKind | None = BlockKind.DATA
         if not items:
             kind = self._silence(now) if origin == LIVE else None
+        if found and not items and kind is not BlockKind.IDLE:
+            raise self._outlook.error(whole[-1], waiting.filesystem, now)
         if kind is None:
             return None
+        if clock < now:
+            behind = timedelta(microseconds=now - clock)
+            log.warning("the clock is behind the last plan: arrivals stand still behind=%s", behind)
+        if kind is BlockKind.END:
+            waiting.refuse_emptied()
+        self._refuse_if_ahead()
         number = 0 if self._last is None else self._last.number + 1
         adopts = self._proposals()
-        plan = Plan(number, kind, origin, self._next_seq, self._next_block, now, items, adopts)
-        row = {
-            "number": plan.number,
-            "kind": plan.kind.value,
-            "origin": plan.origin,
-            "first_seq": plan.first_seq,
-            "first_block": plan.first_block,
-            "arrived_at": instant(now),
-            "positions": json.dumps([i.to_json() for i in items]),
-            "adopts": adopts,
-        }
-        self.plans.swap(
-            pa.Table.from_pylist([row], schema=self.plans.spec.schema), APPLICATION, number
-        )
+        plan = Plan(
+            number, kind, origin, self._next_seq, self._next_block, now, items, adopts,
+            self._definition, BLOCK,
+        )  # fmt: skip
+        rows = pa.Table.from_pylist([plan.row()], schema=self.plans.spec.schema)
+        self.blocks.settle()  # of the plan before, whoever sealed it
+        if adopts is not None or self._files[1].steers:
+            self.decisions.settle()
+        self.plans.swap(rows, APPLICATION, number)
         self._catch_up()
         return plan
 
@@ -177,6 +222,15 @@ class Door:
         if version != self._proposed[0]:
             self._proposed = version, proposed.waiting(self.decisions, self.pipeline.specs)
         return self._proposed[1]
+
+    def _decided(self) -> Decided:
+        """What was decided about files; read again only when a decision came."""
+        version = self.decisions.refresh().version()
+        if version != self._files[0]:
+            self._files = version, decided(self.decisions)
+            for waiting in self._waiting.values():
+                waiting.decided = self._files[1]
+        return self._files[1]
 
     def _silence(self, now: int) -> BlockKind | None:
         """What an empty source means: the end, idleness, or nothing new to say."""
@@ -189,38 +243,68 @@ class Door:
         return BlockKind.IDLE if now - last.arrived_at >= micros(source.idle_after) else None
 
     def _carry_out(self, plan: Plan) -> int:
-        self.events.refresh()
-        done = self.events.last(APPLICATION)
+        terms = self._by(plan)
+        terms.events.refresh()
+        done = terms.events.last(APPLICATION)
         if done is not None and done >= plan.number:  # only the seal is missing
-            return self._seal(plan, *self._committed(plan))
-        if self._seen is not None:
-            self._seen.catch_up(plan.first_seq, plan.arrived_at)
-        filesystem = self._waiting[plan.origin].filesystem
+            terms.events.settle()  # quarantine lasted before it
+            return self._seal(plan, *self._committed(plan, terms.events))
+        if terms.seen is not None:
+            terms.seen.catch_up(plan.first_seq, plan.arrived_at)
+        waiting = terms.waiting(plan)
         accepted: list[pa.Table] = []
         refused: list[pa.Table] = []
         at = 0
-        for item in plan.items:
-            received, judged = self._judged(item, filesystem, plan)
-            if self._seen is not None and judged.ids is not None:
-                judged.refuse(self._seen.repeated(judged), REPEATED, self._seen.column)
-            accepted.append(_events(judged, plan, at))
-            refused.append(self._quarantined(received, judged, plan, at))
-            at += len(judged.reason)
-        events = pa.concat_tables([self._none(self.events), *accepted], promote_options="default")
-        refusals = pa.concat_tables([self._none(self.quarantine), *refused])
-        if refusals.num_rows:
-            self.quarantine.append(refusals, APPLICATION, plan.number)
-        if events.num_rows and not self.events.append(
-            events.select(self.events.spec.schema.names), APPLICATION, plan.number
+        newest = self._t_max if plan.origin == LIVE else BEGINNING
+        files = self._in_effect(plan)
+        now = self._waiting.get(plan.origin)
+        items = (as_decided(waiting.full(i, now), i.path, plan.number, files) for i in plan.items)
+        for path, received, judged in judged_items(items, waiting, plan, terms.definition, newest):
+            with told_apart(path):
+                if terms.seen is not None and judged.ids is not None:
+                    judged.refuse(terms.seen.repeated(judged), REPEATED, terms.seen.column)
+                accepted.append(accepted_rows(judged, plan, at))
+                refused.append(refused_rows(received, judged, plan, at))
+                at += len(judged.reason)
+        events = pa.concat_tables([self._none(terms.events), *accepted], promote_options="default")
+        refusals = pa.concat_tables([self._none(self.quarantine), *refused]).cast(
+            self.quarantine.spec.schema
+        )
+        self._refuse(plan, refusals, files)
+        if plan.items and not terms.events.append(
+            events.select(terms.events.spec.schema.names), APPLICATION, plan.number
         ):  # the blocks speak for what stands there, whatever the files say by now
-            events, at = self._committed(plan)
+            events, at = self._committed(plan, terms.events)
         return self._seal(plan, events, at)
+
+    def _in_effect(self, plan: Plan) -> Decided:
+        """What was decided before anything of the plan was committed: its refusals come first."""
+        decisions = self._decided().of(plan.number)
+        self.decisions.settle()
+        if not decisions.given_up:
+            return decisions
+        self.quarantine.refresh()
+        done = self.quarantine.last(APPLICATION)
+        if done is None or done < plan.number:
+            return decisions
+        stands = self._standing(plan, self.quarantine, ["arrival_seq", "place", "detail"])
+        known = {r["place"] for r in stands.to_pylist() if r["detail"] == DETAIL}
+        held = {g for g in decisions.given_up if any(p.endswith(g[1]) for p in known)}
+        return replace(decisions, given_up=held)
+
+    def _by(self, plan: Plan) -> Terms:
+        """What the plan is carried out by: the pipeline file as it was when the plan was made."""
+        if plan.definition not in self._terms:
+            definition = Definition.from_text(plan.definition)
+            self._terms[plan.definition] = Terms(definition, self.tables, self.home)
+        return self._terms[plan.definition]
 
     def _seal(self, plan: Plan, events: pa.Table, received: int) -> int:
         if plan.adopts is not None:
             at = instant(plan.arrived_at)
             proposed.adopt(self.decisions, plan.adopts, plan.number, plan.first_block, at)
-        self.blocks.append(self._sealed(plan, received, events), APPLICATION, plan.number)
+        rows = block_rows(plan, received, events, self._t_max, self.clock.now())
+        self.blocks.append(rows.cast(self.blocks.spec.schema), APPLICATION, plan.number)
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",
             plan.number, plan.kind.value, received, received - events.num_rows,
@@ -228,109 +312,67 @@ class Door:
         self._catch_up()
         return received
 
-    def _judged(
-        self, item: Item, filesystem: pa.fs.FileSystem, plan: Plan
-    ) -> tuple[Received, Judged]:
-        """The records of an item; what its content breaks is refused as a whole, not the stream."""
-        received = receive(item, filesystem)
-        try:
-            judged = judge(received, self.pipeline, plan.arrived_at)
-        except BROKEN as broken:
-            received = unreadable(item, broken)
-            judged = judge(received, self.pipeline, plan.arrived_at)
-        return _within(item, received, judged)
-
     @staticmethod
     def _none(table: Table) -> pa.Table:
         return table.spec.schema.empty_table()
 
-    def _committed(self, plan: Plan) -> tuple[pa.Table, int]:
+    def _committed(self, plan: Plan, table: Table) -> tuple[pa.Table, int]:
         """The accepted records of a plan that are there already, and how many it received."""
+        events = self._standing(plan, table, ["arrival_seq", "event_time", "block"])
+        refused = self._standing(plan, self.quarantine, ["arrival_seq"])
+        return events, events.num_rows + refused.num_rows
+
+    def _standing(self, plan: Plan, table: Table, names: list[str]) -> pa.Table:
+        """The rows of an unsealed plan that stand in a table.
+
+        Raises:
+            ConflictError: another process has sealed it by now, and rows of others may follow.
+        """
         mine = pc.field("arrival_seq") >= plan.first_seq
-        events = read_table(self.events, ["arrival_seq", "event_time", "block"], mine)
-        refused = read_table(self.quarantine, ["arrival_seq"], mine)
-        return events.sort_by("arrival_seq"), events.num_rows + refused.num_rows
+        if len(self._open) > 1:  # the seals of several plans were lost
+            mine &= pc.field("arrival_seq") < self._open[1].first_seq
+        rows = read_table(table, names, mine)
+        self.blocks.refresh()
+        first = self._unfinished(self.blocks.last(APPLICATION))
+        if first is None or first.number != plan.number:
+            raise ConflictError(f"{self.blocks.spec.uri}: another process sealed {plan.number}")
+        return rows.sort_by("arrival_seq")
 
-    def _quarantined(self, received: Received, judged: Judged, plan: Plan, at: int) -> pa.Table:
-        rows = np.flatnonzero(~judged.accepted)
-        picked = [int(r) for r in rows]
-        table = pa.table(
-            {
-                "arrival_seq": plan.first_seq + at + rows,
-                "reason": pa.array(judged.reason[rows], pa.string()),
-                "detail": pa.array(judged.detail[rows], pa.string()),
-                "place": pa.array([received.place(r) for r in picked], pa.string()),
-                "raw": pa.array(received.raw(picked) if picked else [], pa.string()),
-                "ingest_time": judged.columns["ingest_time"].take(rows),
-                "block": plan.first_block + (at + rows) // BLOCK,
-                "origin": pa.repeat(plan.origin, len(rows)),
-            }
+    def _refuse(self, plan: Plan, refusals: pa.Table, files: Decided) -> None:
+        """Commit what a plan refuses, be it nothing; what stands there already must be the same.
+
+        Raises:
+            ConflictError: another process has sealed it by now or read something else, or a person
+                decided otherwise; call again.
+            TerminalError: it is not: what the plan read has changed in between.
+        """
+        self._still(plan, files)
+        if not plan.items or self.quarantine.append(refusals, APPLICATION, plan.number):
+            return
+        self._still(plan, files)
+        names = ["arrival_seq", "raw"]
+        stands, wanted = self._standing(plan, self.quarantine, names), refusals.select(names)
+        if stands.to_pylist() == wanted.to_pylist():
+            return
+        if self._unlike != plan.number:  # what was read before another's commit may be outdated
+            self._unlike = plan.number
+            raise ConflictError(f"plan {plan.number}: another process read something else")
+        places = ", ".join(dict.fromkeys(item.path for item in plan.items))
+        raise TerminalError(
+            f"{self.quarantine.spec.uri}: plan {plan.number} was begun with"
+            f" {stands.num_rows} refused records, and now there are {wanted.num_rows}, or"
+            f" others: what it reads was changed in between: {places}. Put back what was"
+            " there when it was planned (its size and time stand in plans); then it goes on"
         )
-        return table.select(self.quarantine.spec.schema.names).cast(self.quarantine.spec.schema)
 
-    def _sealed(self, plan: Plan, count: int, events: pa.Table) -> pa.Table:
-        """The rows of ``blocks``: at least one, also for a plan without records."""
-        firsts = np.arange(0, max(count, 1), BLOCK)
-        ends = np.minimum(firsts + BLOCK, count)
-        blocks = len(firsts)
-        accepted = np.zeros(blocks, np.int64)
-        t_max = np.full(blocks, BEGINNING)
-        lateness = np.zeros(blocks, np.int64)
-        if events.num_rows:
-            of = np.asarray(events["block"]) - plan.first_block
-            times = np.asarray(pc.cast(events["event_time"], pa.int64()))
-            accepted = np.bincount(of, minlength=blocks)
-            np.maximum.at(t_max, of, times)
-            if plan.origin == LIVE:
-                np.maximum.at(lateness, of, lateness_of(times, self._t_max))
-        missing = ends - firsts - accepted
-        now = self.clock.now()
-        table = pa.table(
-            {
-                "block": plan.first_block + np.arange(blocks),
-                "kind": pa.repeat(plan.kind.value, blocks),
-                "origin": pa.repeat(plan.origin, blocks),
-                "first_seq": plan.first_seq + firsts,
-                "last_seq": plan.first_seq + ends - 1,
-                "accepted": accepted,
-                "quarantined": missing,
-                "t_max": pa.array(t_max, mask=t_max == BEGINNING).cast(INSTANT),
-                "lateness_us": lateness,
-                "arrived_at": pa.repeat(pa.scalar(instant(plan.arrived_at), INSTANT), blocks),
-                "plan": pa.repeat(plan.number, blocks),
-                "sealed_at": pa.repeat(pa.scalar(now, INSTANT), blocks),
-            }
-        )
-        return table.cast(self.blocks.spec.schema)
+    def _still(self, plan: Plan, files: Decided) -> None:
+        """See that the files of a plan are what was in effect when they were read.
 
-
-def _within(item: Item, received: Received, judged: Judged) -> tuple[Received, Judged]:
-    """Only the records of the item's span of event time."""
-    if item.since is None or item.until is None:
-        return received, judged
-    times = pc.cast(judged.columns["event_time"], pa.int64())
-    inside = pc.and_(pc.greater_equal(times, item.since), pc.less(times, item.until))
-    rows = np.flatnonzero(np.asarray(pc.fill_null(inside, item.rest)))
-    picked = Judged(
-        judged.columns.take(rows),
-        judged.reason[rows],
-        judged.detail[rows],
-        None if judged.ids is None else judged.ids.take(pa.array(rows)),
-    )
-    raw, place = received.raw, received.place
-    return Received(
-        received.columns.take(rows),
-        lambda some: raw([int(rows[i]) for i in some]),
-        lambda row: place(int(rows[row])),
-    ), picked
-
-
-def _events(judged: Judged, plan: Plan, at: int) -> pa.Table:
-    rows = np.flatnonzero(judged.accepted)
-    table = judged.columns if len(rows) == len(judged.reason) else judged.columns.take(rows)
-    table = table.append_column("arrival_seq", pa.array(plan.first_seq + at + rows))
-    table = table.append_column("block", pa.array(plan.first_block + (at + rows) // BLOCK))
-    return table.append_column("origin", pa.repeat(plan.origin, len(rows)))
+        Raises:
+            ConflictError: they are not.
+        """
+        if self._in_effect(plan) != files:
+            raise ConflictError(f"plan {plan.number}: its files were decided upon meanwhile")
 
 
 def run_through(door: Door, origin: str, since: int | None, until: int | None) -> int:

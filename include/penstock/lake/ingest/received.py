@@ -6,8 +6,8 @@ An item is one file, or a part of a large one: rows of Parquet, bytes of text up
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,49 +19,25 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from penstock.config.pipeline import FileFormat
-from penstock.lake.ingest.cast import from_python
+from penstock.lake.ingest.cast import from_json
+from penstock.lake.ingest.delta_log import gone, vacuumed
+from penstock.lake.ingest.item import Item, opened
+from penstock.lake.ingest.json_text import Texts, repeated, texts
+from penstock.lake.ingest.reading import BROKEN, SourceError, SourceFile
+from penstock.lake.ingest.text import with_kernels
 
-STRICT: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-"""Four times as fast as Python's own; gives the same or refuses."""
+ENCODED = msgspec.json.Encoder()
 MALFORMED = "malformed"
 UNREADABLE = "unreadable"
 LONGEST_LINE = 16 << 20
 """Bytes; a longer line is no record. What it holds could be a key, and keys go everywhere."""
+INT96: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+"""Arrow reads Spark's old instants as nanoseconds, which wrap around beyond 1677 to 2262."""
+CHUNK = 1 << 20
+NOTHING = b" \t\r\n\xef\xbb\xbf"
+"""Bytes of a line that says nothing, also not which columns there are."""
 RAW_KEPT = 1 << 20
 """Bytes of a refused line that are kept."""
-BROKEN = (OSError, pa.ArrowException, csv.Error, UnicodeError, OverflowError, duckdb.Error)
-"""What a file's content can make a library raise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One file of a plan, or a part of it.
-
-    Attributes:
-        path: full path in its file system.
-        format: parquet, jsonl or csv.
-        size: bytes when it was planned.
-        modified: nanoseconds since the epoch when it was planned.
-        first, end: rows (Parquet) or bytes (text) of this part; end -1: to the end.
-        records: how many, where the format tells without reading; -1: not known.
-        since, until: only records with an event time in [since, until), us; none: all.
-        rest: also the records that have no event time at all.
-    """
-
-    path: str
-    format: str
-    size: int
-    modified: int
-    first: int = 0
-    end: int = -1
-    records: int = -1
-    since: int | None = None
-    until: int | None = None
-    rest: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 @dataclass(slots=True)
@@ -71,6 +47,8 @@ class Received:
     Attributes:
         columns: source columns, each of shape (n,).
         malformed: row -> what is wrong with its form.
+        extra: what a record holds beside the columns, as JSON in its own text, shape (n,); none:
+            nothing but the columns.
         raw: the text of some rows.
         place: where a row came from: file and line or row.
     """
@@ -79,20 +57,52 @@ class Received:
     raw: Callable[[Sequence[int]], list[str]]
     place: Callable[[int], str]
     malformed: dict[int, str] = field(default_factory=dict)
+    extra: pa.Array | None = None
 
 
-def receive(item: Item, filesystem: pa.fs.FileSystem) -> Received:
-    """Read one item; a file that cannot be read at all is one malformed record."""
-    reader = {FileFormat.PARQUET: _parquet, FileFormat.JSONL: _jsonl, FileFormat.CSV: _csv}
+def receive(item: Item, filesystem: pa.fs.FileSystem, wanted: Collection[str]) -> Received:
+    """Read one item; a file of whose content nothing can be made is one malformed record.
+
+    Args:
+        item: what to read.
+        filesystem: where it lies.
+        wanted: the source columns that the pipeline names.
+
+    Raises:
+        SourceError: the system could not read it now.
+    """
     try:
-        return reader[FileFormat(item.format)](item, filesystem)
+        with opened(item) as file:
+            if item.format == FileFormat.PARQUET.value:
+                return _parquet(item, file)
+            reader = {FileFormat.JSONL: _jsonl, FileFormat.CSV: _csv}
+            return reader[FileFormat(item.format)](item, file, wanted)
+    except SourceError as away:
+        refuse_gone(item, filesystem, away)
+        raise
     except BROKEN as broken:
         return unreadable(item, broken)
 
 
+def refuse_gone(item: Item, filesystem: pa.fs.FileSystem, away: SourceError) -> None:
+    """Raise where a Delta table is there, but not the file that one of its versions names.
+
+    Raises:
+        DeltaSourceError: it was removed before it was read.
+    """
+    if item.version >= 0 and isinstance(away.__cause__, FileNotFoundError):
+        root = vacuumed(filesystem, item.path)
+        if root is not None:
+            raise gone(root, item.path, item.version) from away
+
+
 def unreadable(item: Item, broken: Exception) -> Received:
     """A file of which nothing can be taken, as one malformed record."""
-    said = f"{UNREADABLE}: {type(broken).__name__}: {broken}"
+    return one_refused(item, f"{UNREADABLE}: {type(broken).__name__}: {broken}")
+
+
+def one_refused(item: Item, said: str) -> Received:
+    """A whole file as one refused record."""
     return Received(
         pa.table({"": pa.nulls(1)}),
         lambda rows: [""] * len(rows),
@@ -139,11 +149,25 @@ def _to_json(table: pa.Table) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
 
 
-def _parquet(item: Item, filesystem: pa.fs.FileSystem) -> Received:
-    with filesystem.open_input_file(item.path) as stream:
-        table = _readable(pq.read_table(stream))
+def rows_of(footer: pq.FileMetaData) -> int:
+    """Records of a Parquet file.
+
+    Raises:
+        pa.ArrowInvalid: its footer contradicts itself; one bit that turned there can hide all.
+    """
+    groups = sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
+    if groups != footer.num_rows:
+        raise pa.ArrowInvalid(
+            f"its footer counts {footer.num_rows:,} records, and {groups:,} in its row groups"
+        )
+    return groups
+
+
+def _parquet(item: Item, file: SourceFile) -> Received:
+    rows_of(pq.read_metadata(pa.PythonFile(file, mode="r")))
+    table = readable(pq.read_table(pa.PythonFile(file, mode="r"), **INT96))
     end = table.num_rows if item.end < 0 else item.end
-    table = _with_hive(table.slice(item.first, end - item.first), item.path)
+    table = _with_parts(table.slice(item.first, end - item.first), item)
     return Received(
         table,
         lambda rows: as_json(table.take(list(rows))).to_pylist(),
@@ -151,13 +175,19 @@ def _parquet(item: Item, filesystem: pa.fs.FileSystem) -> Received:
     )
 
 
-def _readable(table: pa.Table) -> pa.Table:
-    """With bytes in place of text that is not UTF-8: Arrow takes the writer's word for it."""
+def readable(table: pa.Table) -> pa.Table:
+    """With types that Arrow computes with, and bytes in place of text that is not UTF-8.
+
+    Arrow takes the writer's word for what is UTF-8.
+    """
     for at, column in enumerate(table.columns):
         if pa.types.is_dictionary(column.type):
             column = pc.cast(column, column.type.value_type)  # noqa: PLW2901  checked as it is read
+        known = with_kernels(column.type)
         try:
             column.validate(full=True)
+            if known != column.type:
+                table = table.set_column(at, table.field(at).name, column.cast(known))
         except pa.ArrowInvalid:
             if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
                 raise
@@ -165,28 +195,53 @@ def _readable(table: pa.Table) -> pa.Table:
     return table
 
 
-def _with_hive(table: pa.Table, path: str) -> pa.Table:
-    """With the columns that stand in the path, as day=2024-01-01/, and not in the file."""
-    for part in path.split("/")[:-1]:
-        name, found, value = part.partition("=")
-        if found and name not in table.column_names:
-            text = None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+def _with_parts(table: pa.Table, item: Item) -> pa.Table:
+    """With the columns by which the files are divided, which do not stand in them."""
+    values = json.loads(item.values) if item.values else _hive(item.path)
+    for name, text in values.items():
+        if name not in table.column_names:
             table = table.append_column(name, pa.repeat(pa.scalar(text, pa.string()), len(table)))
     return table
 
 
-def _text_lines(item: Item, filesystem: pa.fs.FileSystem) -> tuple[list[bytes], int]:
-    """The lines of a part and the number of lines before it."""
-    with filesystem.open_input_file(item.path) as stream:
-        before = 0
-        if item.first:
-            before = stream.read(item.first).count(b"\n")
-        end = item.size if item.end < 0 else item.end
-        content = stream.read(end - item.first)
-    lines = content.split(b"\n")
+def _hive(path: str) -> dict[str, str | None]:
+    """What a path says, as day=2024-01-01/."""
+    parts = (part.partition("=") for part in path.split("/")[:-1])
+    return {
+        name: None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+        for name, found, value in parts
+        if found
+    }
+
+
+def _text_lines(item: Item, file: SourceFile, first: int) -> tuple[list[bytes], int]:
+    """The lines of a part from a place on, and the number of lines before it."""
+    before, left = 0, first
+    file.seek(0)
+    while left > 0 and (some := file.read(min(left, CHUNK))):
+        before, left = before + some.count(b"\n"), left - len(some)
+    end = item.size if item.end < 0 else item.end
+    lines = file.read(max(0, end - first)).split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
     return lines, before
+
+
+def _header(file: SourceFile) -> tuple[bytes, int]:
+    """The first line that says something, and the place behind it."""
+    held, at = b"", 0
+    while True:
+        chunk = file.read(CHUNK)
+        held += chunk
+        blank = len(held) - len(held.lstrip(NOTHING))
+        start, end = held.rfind(b"\n", 0, blank) + 1, held.find(b"\n", blank)
+        is_whole = end >= 0 or not chunk or len(held) - start > LONGEST_LINE
+        if blank < len(held) and is_whole:
+            stop = end if end >= 0 else len(held)
+            return held[start:stop], at + min(stop + 1, len(held))
+        if not chunk:
+            return b"", at + len(held)
+        held, at = held[start:], at + start
 
 
 def _too_long(line: bytes) -> str | None:
@@ -199,58 +254,46 @@ def _raw(line: bytes) -> str:
     return line[:RAW_KEPT].decode(errors="replace")
 
 
-def _jsonl(item: Item, filesystem: pa.fs.FileSystem) -> Received:
-    lines, before = _text_lines(item, filesystem)
+def _jsonl(item: Item, file: SourceFile, wanted: Collection[str]) -> Received:
+    lines, before = _text_lines(item, file, item.first)
     numbered = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
-    records: list[dict[str, Any]] = []
+    records: list[Texts] = []
     malformed: dict[int, str] = {}
     for row, (_, line) in enumerate(numbered):
-        try:
-            value = _parsed(line)
-        except (ValueError, RecursionError) as broken:
-            value, malformed[row] = {}, _too_long(line) or f"not JSON: {broken}"
-        if not isinstance(value, dict):
-            value, malformed[row] = {}, "not a JSON object"
-        records.append(value)
-    names = list(dict.fromkeys(name for record in records for name in record))
-    columns = {name: from_python([r.get(name) for r in records]) for name in names}
-    table = pa.table(columns) if columns else pa.table({"": pa.nulls(len(records))})
+        value: Texts | None = {}
+        wrong = _too_long(line)
+        if not wrong:
+            try:
+                value = texts(line)
+            except (ValueError, RecursionError) as broken:
+                wrong = f"not JSON: {broken}"
+        if value is None:
+            wrong = "not a JSON object"
+        if wrong:
+            value, malformed[row] = {}, wrong
+        records.append(value or {})
+    for row, said in repeated([line for _, line in numbered], records, wanted).items():
+        records[row], malformed[row] = {}, said
+    columns = {}
+    for name in sorted(wanted):
+        found = [record.pop(name, None) for record in records]
+        columns[name] = from_json([None if v is None else bytes(v) for v in found])
+    others = [ENCODED.encode(record) if record else None for record in records]
     return Received(
-        table,
+        pa.table(columns),
         lambda rows: [_raw(numbered[r][1]) for r in rows],
         lambda row: f"{item.path}: line {numbered[row][0]}",
         malformed,
+        pa.array(others, pa.binary()).cast(pa.string()),
     )
 
 
-def _parsed(line: bytes) -> Any:
-    if _too_long(line):
-        raise ValueError
-    try:
-        return STRICT.decode(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return _lenient(line)
-
-
-def _lenient(line: bytes) -> Any:
-    """What only Python's own reader takes, as NaN; it also says best what is wrong."""
-    value = json.loads(line.decode("utf-8-sig"))
-    if b"\\ud" in line.lower():  # half of a surrogate pair is JSON, but no table can hold it
-        json.dumps(value, ensure_ascii=False).encode()
-    return value
-
-
-def _csv(item: Item, filesystem: pa.fs.FileSystem) -> Received:
-    lines, before = _text_lines(item, filesystem)
-    if item.first:
-        with filesystem.open_input_file(item.path) as stream:
-            top = stream.read(min(item.first, 1 << 20)).split(b"\n")
-        header = next((line for line in top if line.strip()), b"")
-    else:
-        at = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-        header = b"".join(lines[at : at + 1])
-        lines, before = lines[at + 1 :], at + 1
-    names = next(csv.reader([header.decode("utf-8-sig").rstrip("\r")]), [])
+def _csv(item: Item, file: SourceFile, wanted: Collection[str]) -> Received:
+    header, behind = _header(file)
+    lines, before = _text_lines(item, file, max(item.first, behind))
+    names = next(csv.reader([header.decode("utf-8-sig").rstrip("\r")], strict=True), [])
+    if (twice := next((n for n in names if n in wanted and names.count(n) > 1), None)) is not None:
+        return one_refused(item, f"{UNREADABLE}: its header names the column {twice!r} twice")
     numbered = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
     malformed: dict[int, str] = {}
     texts = []
@@ -299,7 +342,7 @@ def _all_lines(content: str) -> list[list[str]]:
 
 def _one_line(text: str, row: int, malformed: dict[int, str]) -> list[str]:
     try:
-        return next(csv.reader([text]), [])
+        return next(csv.reader([text], strict=True), [])
     except csv.Error as broken:
         malformed.setdefault(row, f"not CSV: {broken}")
         return []

@@ -1,10 +1,10 @@
-"""Repeated ids: a record whose id arrived within the horizon before it is refused."""
+"""Repeated ids: a record whose id was accepted with an arrival within the horizon is refused."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import Pipeline
+from penstock.config.pipeline import Definition
 from penstock.core.window import micros
 from penstock.lake.commit import Table
 from penstock.lake.ingest.cast import Mask
@@ -12,22 +12,31 @@ from penstock.lake.ingest.verdict import Judged
 from penstock.lake.read import data_files, read_files
 from penstock.lake.tables import INSTANT
 
+Arrivals = dict[str, tuple[int, ...]]
+"""Accepted arrival instants of each id, us."""
+
 
 class SeenIds:
-    """Ids of accepted records with their arrival, rebuilt from ``events`` where needed.
+    """Ids of accepted records with their arrivals, rebuilt from ``events`` where needed.
+
+    Arrivals of a column need not rise, and a record without one gets the plan's instant: so each
+    accepted arrival of an id is held against, before or after it.
 
     What it knows before a plan is a function of the log up to the plan's first number, so a
-    replay after a crash, or in another process, refuses the same records.
+    replay after a crash, or in another process, refuses the same records. Of the plan at hand
+    nothing is remembered: what another process made of it may stand in the log. What a door has
+    forgotten, one that starts anew does not read: arrival instants of plans never fall.
     """
 
-    def __init__(self, pipeline: Pipeline, events: Table) -> None:
+    def __init__(self, pipeline: Definition, events: Table) -> None:
         assert pipeline.id is not None  # noqa: S101  the door asks only then
         self.column = pipeline.id.column
         self.horizon = micros(pipeline.id.horizon)
         self.events = events
         # With an arrival column instants need not rise: nothing may be forgotten by the clock.
         self.by_arrival = pipeline.arrival_time is None
-        self._seen: dict[str, int] = {}
+        self._seen: Arrivals = {}
+        self._own: Arrivals = {}
         self._upto = 0
 
     def catch_up(self, first_seq: int, arrived_at: int) -> None:
@@ -37,7 +46,8 @@ class SeenIds:
             first_seq: position of the plan's first record.
             arrived_at: the plan's arrival instant, us.
         """
-        if first_seq <= self._upto:  # a replay: what was noted from the plan itself must go
+        self._own = {}
+        if first_seq < self._upto:
             self._seen, self._upto = {}, 0
         delta = self.events.refresh()
         files = data_files(delta, "arrival_seq")
@@ -51,10 +61,11 @@ class SeenIds:
         rows = rows.sort_by("arrival_seq")
         ids = pc.cast(rows[self.column], pa.string()).to_pylist()
         times = pc.cast(rows["ingest_time"], pa.int64()).to_pylist()
-        self._seen.update(zip(ids, times, strict=True))
+        for name, arrived in zip(ids, times, strict=True):
+            _note(self._seen, name, arrived)
         self._upto = first_seq
         if self.by_arrival:
-            self._seen = {i: t for i, t in self._seen.items() if t >= oldest}
+            self._seen = {i: t for i, t in self._seen.items() if max(t) >= oldest}
 
     def repeated(self, judged: Judged) -> Mask:
         """Which otherwise accepted records repeat an id; notes the others."""
@@ -66,9 +77,13 @@ class SeenIds:
         for row, name in enumerate(judged.ids.to_pylist()):
             if not accepted[row]:
                 continue
-            known = self._seen.get(name)
-            if known is not None and times[row] - known <= self.horizon:
+            known = self._seen.get(name, ()) + self._own.get(name, ())
+            if any(abs(times[row] - arrived) <= self.horizon for arrived in known):
                 out[row] = True
             else:
-                self._seen[name] = times[row]
+                _note(self._own, name, times[row])
         return out
+
+
+def _note(known: Arrivals, name: str, arrived: int) -> None:
+    known[name] = (*known.get(name, ()), arrived)

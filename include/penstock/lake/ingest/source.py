@@ -1,58 +1,146 @@
 """Sources: which items wait, in which order. Neither reads records."""
 
-import json
 import logging
-from collections.abc import Iterable, Sequence
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 
 from penstock.config.pipeline import FileFormat, FileOrder, History
-from penstock.core.errors import ConfigError
-from penstock.core.window import BEGINNING, FOREVER
-from penstock.lake.ingest.received import Item
+from penstock.core.place import uri_of
+from penstock.core.window import FOREVER
+from penstock.lake.files import Decided, State
+from penstock.lake.ingest import notices
+from penstock.lake.ingest.delta_feed import DeltaFeed
+from penstock.lake.ingest.ending import ending_of, line_end
+from penstock.lake.ingest.gone import begun, emptied, not_there
+from penstock.lake.ingest.item import Item, is_there, opened
+from penstock.lake.ingest.known import How, Known
+from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
+from penstock.lake.ingest.place import folder_name, folder_of, said
+from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
+from penstock.lake.ingest.received import refuse_gone, rows_of
+from penstock.lake.ingest.spans import Span, extent_of, is_span, minus, span_of, wanted
+from penstock.lake.tables import opened as opened_place
 
 log = logging.getLogger(__name__)
 
 RECORDS_PER_PLAN = 250_000
 BYTES_PER_PLAN = 64 << 20
-FILES_PER_PLAN = 64
+FILES_PER_PLAN = 256
+READERS = 8
+"""Footers read at once."""
 SUFFIXES = {
     FileFormat.PARQUET: (".parquet", ".pq"),
     FileFormat.JSONL: (".jsonl", ".json", ".ndjson"),
     FileFormat.CSV: (".csv",),
 }
 
-Span = tuple[int, int]
-
 
 class Waiting:
     """Items of a source that no plan has taken yet.
 
+    A folder is listed when what was listed before has been taken: a long queue costs one listing.
+
     Args:
         config: the source or history of a pipeline file.
         home: where relative places start.
+        apart: folders that nothing in the source may lead to.
+
+    Attributes:
+        changed: files, by their paths in the folder, that were not any more what was taken of them
+            when it was last listed.
+        feed: of a Delta table; none: it is a folder of files.
+        emptied: folders that held files that were taken, and hold nothing now; likewise.
     """
 
-    def __init__(self, config: History, home: Path) -> None:
-        place = config.delta or config.files or ""
+    def __init__(self, config: History, home: Path, apart: Sequence[Apart] = ()) -> None:
         self.config = config
-        uri = place if "://" in place else (home / place).absolute().as_uri()
-        self.filesystem, self.root = pa.fs.FileSystem.from_uri(uri)
-        self.uri = uri
-        self._taken: dict[str, list[Item]] = {}
-        self._warned = False
+        self.root = folder_of(config, home)
+        self._home, self.home = home, os.path.realpath(home)
+        self.uri = uri_of(self.root)
+        self.filesystem, _ = opened_place(self.uri)
+        self.known = Known(folder_name(config, home))
+        self._apart = apart
+        self.changed: list[str] = []
+        self.emptied: dict[str, int] = {}
+        self._queue: deque[Found] = deque()
+        self._missed: list[Found] = []
+        self._listing = Listing()
+        self._asked: Span | None = None
+        self._rows: dict[Item, int | None] = {}
+        self._said: dict[str, int] = {}
+        self.feed: DeltaFeed | None = None
+        if config.delta is not None:
+            self.feed = DeltaFeed(self.uri, self.filesystem, self.root, config.skip)
 
-    def take(self, items: Iterable[Item]) -> None:
-        """Note that a plan has taken these."""
+    def take(self, items: Sequence[Item], number: int = -1, *, own: bool = True) -> None:
+        """Note that these were taken.
+
+        Args:
+            items: as plans name them.
+            number: of the plan.
+            own: of this source; else of the pipeline's other one.
+        """
+        if self.feed is not None and own:
+            self.feed.take(map(self.own, items))
         for item in items:
-            self._taken.setdefault(item.path, []).append(item)
+            self.known.take(self.own(item) if own else item, number, own=own, named=item.path)
+
+    def own(self, item: Item) -> Item:
+        """An item named from this folder; plans of former versions named it from the root."""
+        path, real = item.path, item.real
+        if not (path.startswith("/") or real.startswith("/")):
+            return item
+        root = os.path.realpath(self.root)
+        if path.startswith("/"):
+            for folder in {self.root, root}:
+                if path.startswith(f"{folder}/"):
+                    path = path[len(folder) + 1 :]
+                    break
+            else:  # the folder was moved since: what it is called from home on tells
+                place = self.config.files or self.config.delta or ""
+                path = path.rpartition(f"/{place.strip('/')}/")[2]
+            real = os.path.realpath(f"{root}/{path}")
+        if self.feed is not None:
+            return replace(item, path=path)
+        real = identity(real, root, self.home)
+        return replace(item, path=path, real="" if real == path else real)
+
+    def full(self, item: Item, now: "Waiting | None" = None) -> Item:
+        """An item with its whole path, to be read.
+
+        Args:
+            item: as its plan names it.
+            now: the source as the pipeline file says it now: if its folder was moved, and exactly
+                what was planned lies there, it is read there.
+        """
+        own = self.own(item)
+        if self.feed is not None:
+            elsewhere = own.path.startswith("file:///")
+            path = unquote(own.path[7:]) if elsewhere else f"{self.root}/{own.path}"
+            feed = None if now is None or elsewhere else now.feed
+            if feed is not None and not os.path.lexists(path) and feed.has(own):
+                path = f"{feed.root}/{own.path}"
+            return replace(own, path=path)
+        whole = replace(own, path=f"{self.root}/{own.path}", real=self._real(own))
+        if now is not None and now.root != self.root and not is_there(whole):
+            moved = now.full(item)
+            return moved if is_there(moved) else whole
+        return whole
+
+    def _real(self, file: Found | Item) -> str:
+        """Where it lies: in the folder that its plan names, wherever a link leads by now."""
+        folder = (file.root if isinstance(file, Item) else self.known.folder) or self.root
+        return os.path.normpath(os.path.join(self.home, folder, file.real or file.path))  # noqa: PTH118
 
     def items(self, since: int | None = None, until: int | None = None) -> list[Item]:
         """What waits, in order, at most as much as one plan may hold.
@@ -60,169 +148,249 @@ class Waiting:
         Args:
             since: only records with an event time at or after it, us.
             until: only records with an event time before it, us.
+
+        Raises:
+            SourceError: the source cannot be looked at now; what waits is not known.
         """
-        chosen: list[Item] = []
-        records = size = 0
-        for found in self._found():
-            for item in self._parts(found, since, until):
-                chosen.append(item)
-                records += max(item.records, 0)
-                size += item.size if item.records < 0 else 0
-                full = records >= RECORDS_PER_PLAN or size >= BYTES_PER_PLAN
-                if full or len(chosen) >= FILES_PER_PLAN:
-                    return chosen
+        if self.feed is not None:
+            found = self.feed.found()
+            return _one_plan(part for item in found for part in self._parts(item, since, until))
+        asked = wanted(since, until)
+        if asked == self._asked and (chosen := _one_plan(self._queued(since, until))):
+            return chosen
+        self._list()
+        self._asked = asked
+        chosen = _one_plan(self._queued(since, until))
+        if not chosen:
+            self._refuse_rests()
         return chosen
 
-    def _found(self) -> list[Item]:
-        if self.config.delta is not None:
-            return self._delta_files()
-        selector = pa.fs.FileSelector(self.root, allow_not_found=True, recursive=True)
-        infos = [i for i in self._named(selector) if self._is_data(i)]
-        by_name = self.config.order is FileOrder.NAME
-        infos.sort(key=lambda i: (i.path,) if by_name else (i.mtime_ns, i.path))
-        return [Item(i.path, self.config.format.value, i.size, i.mtime_ns) for i in infos]
+    def _refuse_rests(self) -> None:
+        """Nothing waits, unless it is away.
 
-    def _named(self, selector: pa.fs.FileSelector) -> Iterable[pa.fs.FileInfo]:
-        """Files but those whose name is not UTF-8: nothing could say where a record came from."""
-        for info in self.filesystem.get_file_info(selector):
-            try:
-                info.path  # noqa: B018  asked for what it raises
-            except UnicodeDecodeError:
-                if not self._warned:
-                    log.warning("a file has a name that is not UTF-8: rename it in=%s", self.root)
-                self._warned = True
-            else:
-                yield info
+        Raises:
+            SourceError: a link leads nowhere, or a file that was begun is gone.
+        """
+        if self._listing.astray:
+            link = f"{self.root}/{min(self._listing.astray)}"
+            raise SourceError(link, notices.NOWHERE.format(target=said(os.path.realpath(link))))
+        if (path := begun(self.known, self._listing.files)) is not None:
+            raise SourceError(f"{self.root}/{path}", notices.BEGUN)
 
-    def _is_data(self, info: pa.fs.FileInfo) -> bool:
-        wanted = info.base_name.lower().endswith(SUFFIXES[self.config.format])
-        below = info.path.removeprefix(self.root).split("/")
-        hidden = any(part.startswith((".", "_")) for part in below)  # also a table's _delta_log
-        return bool(info.is_file and wanted and not hidden)
+    def refuse_emptied(self) -> None:
+        """See that a bounded source may end, as far as it was listed last.
 
-    def _delta_files(self) -> list[Item]:
-        """Files in the order of the commits that added them; compaction adds nothing."""
+        Raises:
+            SourceError: everything that was taken from a folder is gone, or a file that waited.
+        """
+        for folder, count in self.emptied.items():
+            whole = os.path.normpath(f"{self.root}/{folder}")
+            raise SourceError(whole, notices.AWAY.format(count=count, folder=said(whole)))
+        for file in self._missed:
+            raise SourceError(f"{self.root}/{file.path}", notices.WENT)
+
+    def _list(self) -> None:
+        self.known.folder = folder_name(self.config, self._home)
+        found = listed(self.root, SUFFIXES[self.config.format], self.home, self._apart)
+        if not found.files and self._listing.files and found.folder != self._listing.folder:
+            why = "an empty folder stands where there was another one: is what was mounted away?"
+            raise SourceError(self.root, why)
+        if (away := found.away(self._listing)) is not None:
+            why = "what was mounted there is away: mount it again, or remove the folder"
+            raise SourceError(away, why)
+        if self.config.order is FileOrder.NAME:
+            found.files.sort(key=lambda f: f.path)
+        else:
+            found.files.sort(key=lambda f: (f.modified, f.path))
+        fresh = self._told_apart(found.files)
+        self._listing, self._queue, self._rows = found, deque(fresh), {}
+        for why, paths in found.odd.items():
+            self._say(f"left alone: {why}", paths)
+        self.emptied = emptied(self.known, found.files)
+        self._say(notices.ASTRAY, found.astray)
+        self._say(notices.EMPTIED, [*self.emptied])
+        self._missed = not_there(self._missed, found.files)
+        self._say(notices.MISSED, [file.path for file in self._missed])
+
+    @property
+    def decided(self) -> Decided:
+        """What a person decided about its files."""
+        return self.known.decided
+
+    @decided.setter
+    def decided(self, decided: Decided) -> None:
+        self.known.decided = decided
+
+    def look(self) -> list[tuple[Found, State]]:
+        """List the folder: files that are not any more what was taken of them, and what that was.
+
+        Of a Delta table its log speaks.
+
+        Raises:
+            SourceError: it cannot be listed now.
+        """
+        if self.feed is None:
+            self._list()
+        changed = {*self.changed}
+        return [(f, self.known.states(f)[-1]) for f in self._listing.files if f.path in changed]
+
+    def unclear(self) -> list[Found]:
+        """Files with names of others that were taken from another folder.
+
+        Raises:
+            SourceError: it cannot be listed now.
+        """
+        found = listed(self.root, SUFFIXES[self.config.format], self.home, self._apart)
+        return [file for file in found.files if self.known.how(file) is How.UNCLEAR]
+
+    def _told_apart(self, files: Sequence[Found]) -> list[Found]:
+        """What may wait; of names of one file on the disk one is enough.
+
+        Raises:
+            SourceError: of some nobody can tell whether they are new.
+        """
+        hows = [(self.known.how(file), file) for file in files]
+        unclear = [f.path for how, f in hows if how is How.UNCLEAR]
+        if unclear:
+            raise SourceError(self.root, notices.UNCLEAR.format(
+                count=len(unclear), first=said(min(unclear)), folder=said(self.root)
+            ))  # fmt: skip
+        self.changed = sorted(f.path for how, f in hows if how is How.CHANGED)
+        self._say(notices.CHANGED, self.changed)
+        seen = {(f.device, f.inode) for how, f in hows if how in {How.TAKEN, How.CHANGED}}
+        fresh, elsewhere = [], []
+        for how, file in hows:
+            one = file.device, file.inode
+            if how in {How.ELSEWHERE, How.NEW}:
+                if how is How.ELSEWHERE or one in seen:
+                    elsewhere.append(file.path)
+                if one in seen:
+                    continue
+                seen.add(one)
+            fresh.append(file)
+        self._say(notices.ELSEWHERE, elsewhere)
+        return fresh
+
+    def _say(self, what: str, paths: Sequence[str]) -> None:
+        """Say what is odd about some files, when there are more of them."""
+        if len(paths) > self._said.get(what, 0):
+            log.warning(
+                "%s count=%d in=%s first=%s", what, len(paths), said(self.root), said(min(paths))
+            )
+        self._said[what] = len(paths)
+
+    def _queued(self, since: int | None, until: int | None) -> Iterator[Item]:
+        """Parts that wait, of the files that were listed."""
+        queue = self._queue
+        while queue and self._is_done(queue[0], since, until):
+            queue.popleft()
+        for at in range(0, len(queue), FILES_PER_PLAN):
+            some = [*islice(queue, at, at + FILES_PER_PLAN)]
+            items = [i for f in some if not self._is_done(f, since, until) for i in self._now(f)]
+            if since is None and until is None:
+                self._count(items)
+            for item in items:
+                yield from self._parts(item, since, until)
+
+    def _is_done(self, found: Found, since: int | None, until: int | None) -> bool:
+        taken = self.known.had(found)
+        if not taken:
+            return False
+        if since is not None or until is not None or any(map(is_span, taken)):
+            return not minus(wanted(since, until), [span_of(t) for t in taken])
+        return not minus((0, FOREVER), [extent_of(t) for t in taken])
+
+    def _now(self, found: Found) -> Iterator[Item]:
+        """The file as it is now; nothing if it went before it was planned."""
         try:
-            delta = DeltaTable(self.uri)
-        except TableNotFoundError:
-            return []
-        log = f"{self.root}/_delta_log"
-        names = sorted(
-            i.path
-            for i in self.filesystem.get_file_info(pa.fs.FileSelector(log))
-            if i.base_name.endswith(".json") and i.base_name[:20].isdigit()
-        )
-        first = int(names[0].rsplit("/", 1)[1][:20]) if names else 0
-        added: list[Item] = []
-        if first > 0:
-            added = _snapshot(delta, first, self.root)
-        for name in names if first == 0 else names[1:]:
-            with self.filesystem.open_input_file(name) as stream:
-                added.extend(_added(stream.read(), self.root))
-        return list({item.path: item for item in added}.values())
+            about = os.stat(self._real(found))  # noqa: PTH116
+        except FileNotFoundError:
+            self._missed.append(found)
+            return
+        except OSError as away:
+            raise SourceError(f"{self.root}/{found.path}", away) from away
+        if S_ISREG(about.st_mode):
+            is_text = self.config.format is not FileFormat.PARQUET
+            yield Item(
+                found.path, self.config.format.value, about.st_size, about.st_mtime_ns,
+                real="" if found.real == found.path else found.real, root=self.known.folder,
+                device=about.st_dev, inode=about.st_ino,
+                ending=ending_of(self._real(found), about.st_size) if is_text else "",
+            )  # fmt: skip
+
+    def _count(self, items: Sequence[Item]) -> None:
+        """Read the footers that will be asked for, several at once: a mount may be slow."""
+        unread = [i for i in items if i.format == FileFormat.PARQUET.value and i not in self._rows]
+        if len(unread) > 1:
+            with told_apart(self.root), ThreadPoolExecutor(READERS) as readers:
+                self._rows.update(zip(unread, readers.map(self._rows_of, unread), strict=True))
+
+    def _rows_of(self, item: Item) -> int | None:
+        """Rows of a Parquet file; none: its content says nothing."""
+        try:
+            with opened(self.full(item)) as file:
+                return rows_of(pq.read_metadata(pa.PythonFile(file, mode="r")))
+        except SourceError as away:
+            refuse_gone(self.full(item), self.filesystem, away)
+            raise
+        except BROKEN:
+            return None
 
     def _parts(self, item: Item, since: int | None, until: int | None) -> Iterable[Item]:
-        taken = self._taken.get(item.path, [])
-        if since is not None or until is not None or any(_is_span(t) for t in taken):
-            wanted = (BEGINNING if since is None else since, FOREVER if until is None else until)
-            spans = [_span(t) for t in taken]
-            for low, high in _minus(wanted, spans):
+        taken = self.known.had(item)
+        if since is not None or until is not None or any(map(is_span, taken)):
+            for low, high in minus(wanted(since, until), [span_of(t) for t in taken]):
                 yield replace(item, since=low, until=high, rest=not taken)
                 taken = [*taken, item]
             return
-        if item.format == FileFormat.PARQUET.value:
-            yield from self._row_parts(item, taken)
-        else:
-            yield from self._byte_parts(item, taken)
+        left = minus((0, FOREVER), [extent_of(t) for t in taken])
+        if taken and left and self.feed is None and not self.known.goes_on(item, self._grown):
+            raise SourceError(f"{self.root}/{item.path}", notices.REST)
+        if item.format != FileFormat.PARQUET.value:
+            for low, high in left:
+                yield from self._byte_parts(item, low, high)
+        elif left:
+            yield from self._row_parts(item, left, fresh=not taken)
 
-    def _row_parts(self, item: Item, taken: Sequence[Item]) -> Iterable[Item]:
-        at = max((t.end if t.end >= 0 else FOREVER for t in taken), default=0)
-        if at >= FOREVER:
+    def _grown(self, taken: Item, now: Item) -> bool:
+        """Whether a text only grew, in place, since it was taken."""
+        is_same = taken.inode in {0, now.inode} and now.size > taken.size
+        return is_same and taken.ending in {"", ending_of(self._real(now), taken.size)}
+
+    def _row_parts(self, item: Item, left: Sequence[Span], *, fresh: bool) -> Iterable[Item]:
+        total = self._rows[item] if item in self._rows else self._rows_of(item)
+        if total is None:  # the plan's reader will say so, once
+            yield replace(item, first=left[0][0])
             return
-        try:
-            with self.filesystem.open_input_file(item.path) as stream:
-                total = pq.read_metadata(stream).num_rows
-        except (OSError, pa.ArrowException):  # unreadable: the plan's reader will say so, once
-            yield item
-            return
-        while at < total:
-            end = min(at + RECORDS_PER_PLAN, total)
-            yield replace(item, first=at, end=-1 if end == total else end, records=end - at)
-            at = end
-        if not total and not taken:
+        for low, high in left:
+            end = min(high, total)
+            for at in range(low, end, RECORDS_PER_PLAN):
+                to = min(at + RECORDS_PER_PLAN, end)
+                yield replace(item, first=at, end=-1 if to == total else to, records=to - at)
+        if not total and fresh:
             yield replace(item, records=0)
 
-    def _byte_parts(self, item: Item, taken: Sequence[Item]) -> Iterable[Item]:
-        at = max((t.end if t.end >= 0 else FOREVER for t in taken), default=0)
-        if at >= FOREVER:
-            return
-        while item.size - at > BYTES_PER_PLAN:
-            try:
-                end = self._line_end(item.path, at + BYTES_PER_PLAN)
-            except OSError:  # unreadable: the plan's reader will say so, once
-                break
-            if end >= item.size:
+    def _byte_parts(self, item: Item, at: int, until: int) -> Iterable[Item]:
+        size = min(until, item.size)
+        while size - at > BYTES_PER_PLAN:
+            with opened(self.full(item)) as file:
+                end = line_end(file, at + BYTES_PER_PLAN)
+            if end >= size:
                 break
             yield replace(item, first=at, end=end)
             at = end
-        yield replace(item, first=at, end=-1)
-
-    def _line_end(self, path: str, at: int) -> int:
-        with self.filesystem.open_input_file(path) as stream:
-            stream.seek(at)
-            while chunk := stream.read(1 << 20):
-                found = chunk.find(b"\n")
-                if found >= 0:
-                    return at + int(found) + 1
-                at += len(chunk)
-        return at
+        yield replace(item, first=at, end=-1 if until == FOREVER else until)
 
 
-def _is_span(item: Item) -> bool:
-    return item.since is not None or item.until is not None
-
-
-def _span(item: Item) -> Span:
-    low = BEGINNING if item.since is None else item.since
-    return low, FOREVER if item.until is None else item.until
-
-
-def _minus(wanted: Span, taken: Sequence[Span]) -> list[Span]:
-    """What of an interval no other covers, ascending."""
-    left = [wanted]
-    for low, high in taken:
-        left = [
-            part
-            for a, b in left
-            for part in ((a, min(b, low)), (max(a, high), b))
-            if part[0] < part[1]
-        ]
-    return sorted(left)
-
-
-def _added(commit: bytes, root: str) -> list[Item]:
-    items = []
-    for line in commit.splitlines():
-        add = json.loads(line).get("add")
-        if add is None or not add.get("dataChange", True):
-            continue
-        if add.get("deletionVector"):
-            raise ConfigError(
-                f"{root}: the source table has deletion vectors, which cannot be followed."
-                " Switch them off (delta.enableDeletionVectors = false) and REORG TABLE ... APPLY."
-            )
-        path = unquote(add["path"])
-        items.append(_item(root, path, add["size"], add["modificationTime"]))
-    return items
-
-
-def _snapshot(delta: DeltaTable, version: int, root: str) -> list[Item]:
-    """The files as of the oldest commit that is left, oldest first."""
-    delta.load_as_version(version)
-    actions = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-    actions.sort(key=lambda a: (a["modification_time"], a["path"]))
-    return [_item(root, a["path"], a["size_bytes"], a["modification_time"]) for a in actions]
-
-
-def _item(root: str, path: str, size: int, modified: int) -> Item:
-    return Item(f"{root}/{path}", FileFormat.PARQUET.value, size, modified)
+def _one_plan(parts: Iterable[Item]) -> list[Item]:
+    """As much as one plan may hold."""
+    chosen: list[Item] = []
+    records = size = 0
+    for item in parts:
+        chosen.append(item)
+        records += max(item.records, 0)
+        size += item.size if item.records < 0 else 0
+        full = records >= RECORDS_PER_PLAN or size >= BYTES_PER_PLAN
+        if full or len(chosen) >= FILES_PER_PLAN:
+            break
+    return chosen

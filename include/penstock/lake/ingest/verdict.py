@@ -1,11 +1,11 @@
 """The verdict on each received record: accepted, or refused with a reason.
 
-A verdict is a function of the record, the pipeline file, the plan's arrival instant and, for a
+A verdict is a function of the record, of the plan (its definition, its arrival instant) and, for a
 repeated id, of the log before the plan: a replay decides the same. Lateness is no reason: it is
 judged afterwards.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -13,19 +13,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import Pipeline
+from penstock.config.pipeline import Ambiguous, Definition, Intake
 from penstock.core.measure import ColumnType
-from penstock.core.window import micros
-from penstock.lake.ingest.cast import Mask, cast
+from penstock.core.window import BEGINNING, micros
+from penstock.lake.ingest.cast import Mask, cast, failed
+from penstock.lake.ingest.instants import Instants, LocalTime, read_instants
 from penstock.lake.ingest.received import MALFORMED, UNREADABLE, Received, as_json
+from penstock.lake.ingest.text import plain
 from penstock.lake.tables import ARROW, INSTANT
 
 EARLIEST = micros(datetime(1900, 1, 1, tzinfo=UTC))
 """Older instants mean other days to other calendars: refused, unless not_before is earlier."""
 
 NOT_CASTABLE = "not castable"
+UNCLEAR = "ambiguous clock reading"
 NO_EVENT_TIME = "missing event time"
 NO_KEY = "missing key"
+NOT_ARRIVED = "arrival time ahead of ingest"
 TOO_FAR_AHEAD = "event time ahead of arrival"
 TOO_OLD = "event time before not_before"
 NOT_FINITE = "NaN or infinity"
@@ -37,7 +41,7 @@ class Judged:
     """Records of one item with their verdicts.
 
     Attributes:
-        columns: event_time, ingest_time, extra and the declared columns, shape (n,).
+        columns: event_time, ingest_time, extra, read_as and the declared columns, shape (n,).
         reason: none for an accepted record, shape (n,).
         detail: which column, which value.
         ids: the declared id of each record as text; none: the pipeline declares none.
@@ -53,6 +57,13 @@ class Judged:
         """Where no reason speaks against a record."""
         return np.equal(self.reason, None)
 
+    @property
+    def newest(self) -> int:
+        """Newest event time that is accepted, us."""
+        times = pc.cast(self.columns["event_time"], pa.int64()).filter(pa.array(self.accepted))
+        found = pc.max(times).as_py()
+        return BEGINNING if found is None else int(found)
+
     def refuse(self, where: Mask, reason: str, detail: str = "") -> None:
         """Refuse these; the first reason stays."""
         fresh = where & self.accepted
@@ -60,63 +71,104 @@ class Judged:
         self.detail[fresh] = detail
 
 
-def judge(received: Received, pipeline: Pipeline, arrived_at: int) -> Judged:
+def judge(
+    received: Received, pipeline: Definition, arrived_at: int, newest: int = BEGINNING
+) -> Judged:
     """Cast the columns of an item and judge each record, apart from repeated ids.
 
     Args:
         received: the records.
-        pipeline: what the file declares.
+        pipeline: what the file declared when the plan was made.
         arrived_at: arrival instant of the plan, us.
+        newest: newest event time before these records, us.
     """
     raw = received.columns
     count = raw.num_rows
+    read = _Reading(raw, pipeline)
+    now, skew = pc.cast(pa.scalar(arrived_at, pa.int64()), INSTANT), micros(pipeline.skew)
+    local = LocalTime(pipeline.tz, read.ambiguous, newest, arrived_at + skew)
+    ingest_time = pc.coalesce(read.instants(pipeline.arrival_time, local).values, now)
+    latest = np.asarray(pc.cast(ingest_time, pa.int64())) + skew
+    event = read.instants(pipeline.event_time, replace(local, latest=latest))
     out: dict[str, pa.Array] = {}
-    failed: dict[str, Mask] = {}
-    zone = pipeline.tz
-
-    def column(name: str, kind: ColumnType) -> pa.Array:
-        if name not in raw.column_names:
-            return pa.nulls(count, ARROW[kind])
-        values, bad = cast(raw[name].combine_chunks(), kind, zone)
-        failed[name] = failed[name] | bad if name in failed else bad  # several may come from one
-        return values
-
-    event_time = column(pipeline.event_time, ColumnType.TIMESTAMP)
-    arrival = pa.scalar(arrived_at, pa.int64())
-    ingest_time = pc.cast(arrival, INSTANT)
-    if pipeline.arrival_time is not None:
-        ingest_time = pc.coalesce(column(pipeline.arrival_time, ColumnType.TIMESTAMP), ingest_time)
-    else:
-        ingest_time = pa.repeat(ingest_time, count)
     for name, declared in pipeline.columns.items():
-        values = column(declared.source or name, declared.type)
+        values = read.column(declared.source or name, declared.type)
         out[name] = pc.add(values, 0.0) if declared.type is ColumnType.DOUBLE else values
-    used = {pipeline.event_time, pipeline.arrival_time}
-    used |= {c.source or n for n, c in pipeline.columns.items()}
-    others = raw.select([n for n in raw.column_names if n not in used and n])
-    table = pa.table(
-        {"event_time": event_time, "ingest_time": ingest_time, "extra": as_json(others), **out}
-    )
+    extra = received.extra
+    if extra is None:
+        others = [f.name for f in raw.schema if not pa.types.is_null(f.type) or f.name]
+        extra = as_json(raw.select([n for n in others if n not in pipeline.wanted]))
+    table = pa.table({"event_time": event.values, "ingest_time": ingest_time, "extra": extra,
+                      "read_as": event.read_as, **out})  # fmt: skip
     ids = pc.cast(out[pipeline.id.column], pa.string()) if pipeline.id is not None else None
     nobody = np.full(count, None, dtype=object)
     judged = Judged(table, nobody, np.full(count, "", dtype=object), ids)
     for row, said in received.malformed.items():
         reason = UNREADABLE if said.startswith(UNREADABLE) else MALFORMED
         judged.reason[row], judged.detail[row] = reason, said
-    for name, where in failed.items():
+    for name, where in read.failed.items():
         judged.refuse(where, NOT_CASTABLE, name)
-    _judge_values(judged, pipeline)
+    if read.ambiguous is Ambiguous.QUARANTINE:
+        for name, where in read.unclear.items():
+            judged.refuse(where, UNCLEAR, name)
+    _judge_values(judged, pipeline, arrived_at)
     return judged
 
 
-def _judge_values(judged: Judged, pipeline: Pipeline) -> None:
+def instants(columns: pa.Table, pipeline: Intake) -> tuple[pa.Array, pa.Array]:
+    """Event times and declared arrivals of source columns, null where there is none."""
+    read, local = _Reading(columns, pipeline), LocalTime(pipeline.tz)
+    event, arrival = (
+        read.instants(name, local).values for name in (pipeline.event_time, pipeline.arrival_time)
+    )
+    return event, arrival
+
+
+class _Reading:
+    """Source columns as declared ones, and where that fails or is not clear, by source column."""
+
+    def __init__(self, raw: pa.Table, pipeline: Intake) -> None:
+        self.raw, self.pipeline = raw, pipeline
+        self.ambiguous = pipeline.ambiguous or Ambiguous.EARLIER
+        self.failed: dict[str, Mask] = {}
+        self.unclear: dict[str, Mask] = {}
+
+    def column(self, name: str, kind: ColumnType) -> pa.Array:
+        """Values of a type."""
+        if name not in self.raw.column_names:
+            return pa.nulls(self.raw.num_rows, ARROW[kind])
+        if kind is ColumnType.TIMESTAMP:
+            has_order = self.ambiguous is Ambiguous.BY_ORDER  # only event times and arrivals have
+            rule = Ambiguous.EARLIER if has_order else self.ambiguous
+            return self.instants(name, LocalTime(self.pipeline.tz, rule)).values
+        values, bad = cast(self.raw[name], kind, self.pipeline.tz)
+        self._note(name, bad)
+        return values
+
+    def instants(self, name: str | None, local: LocalTime) -> Instants:
+        """Instants, with the column's own form."""
+        count = self.raw.num_rows
+        if name is None or name not in self.raw.column_names:
+            return Instants(pa.nulls(count, INSTANT), pa.nulls(count, pa.string()))
+        array = plain(self.raw[name])
+        found = read_instants(array, local, self.pipeline.formats.get(name, ""))
+        self._note(name, failed(array, found.values))
+        self.unclear[name] = np.asarray(pc.is_valid(found.read_as))
+        return found
+
+    def _note(self, name: str, bad: Mask) -> None:  # several columns may come from one
+        self.failed[name] = self.failed[name] | bad if name in self.failed else bad
+
+
+def _judge_values(judged: Judged, pipeline: Definition, arrived_at: int) -> None:
     table = judged.columns
     judged.refuse(_mask(pc.is_null(table["event_time"])), NO_EVENT_TIME, pipeline.event_time)
     for key in pipeline.keys:
         judged.refuse(_mask(pc.is_null(table[key])), NO_KEY, key)
     times = _micros(table["event_time"])
-    arrival = _micros(table["ingest_time"])
-    judged.refuse(times > arrival + micros(pipeline.skew), TOO_FAR_AHEAD, pipeline.event_time)
+    arrival, skew = _micros(table["ingest_time"]), micros(pipeline.skew)
+    judged.refuse(arrival > arrived_at + skew, NOT_ARRIVED, pipeline.arrival_time or "")
+    judged.refuse(times > arrival + skew, TOO_FAR_AHEAD, pipeline.event_time)
     earliest = EARLIEST if pipeline.not_before is None else micros(pipeline.not_before)
     judged.refuse(times < earliest, TOO_OLD, pipeline.event_time)
     for name, kind in pipeline.types.items():

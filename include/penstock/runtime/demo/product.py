@@ -12,8 +12,8 @@ from penstock.core.step import StepSpec
 from penstock.lake import read, view
 from penstock.lake.commit import Table
 from penstock.lake.tables import Tables
-from penstock.runtime.demo.progress import Look
 from penstock.runtime.demo.truth import TIMELY
+from penstock.runtime.progress import Look
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths
 
@@ -56,7 +56,7 @@ def first(settings: Settings, pipeline: Pipeline, step: StepSpec) -> pa.Table:
         return tables.answers(step).schema.empty_table()
     answers = view.answers_at(tables, step, at)
     timely = answers.filter(pc.equal(answers["reason"], TIMELY))
-    return pa.concat_tables([timely, view.preloaded(answers, at.epoch)])
+    return pa.concat_tables([timely, view.preloaded(answers, step)])
 
 
 def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) -> Account:
@@ -141,6 +141,8 @@ def said_of(job: str, outcome: dict[str, Any]) -> str:
         nothing = "" if answers else "nothing was left to do: "
         return f"{nothing}{answers:,} answers computed again, {changed:,} of them changed"
     if job == "audit":
+        if outcome.get("state") == "nothing":
+            return "no answer could be compared: nothing to say"
         return f"{outcome.get('audited', 0)} steps, nothing amiss"
     return "done"
 

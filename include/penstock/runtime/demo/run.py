@@ -15,8 +15,8 @@ from penstock.runtime import embedded, report
 from penstock.runtime.demo import closing, product
 from penstock.runtime.demo.airflow import UNFINISHED, Airflow, DagRun
 from penstock.runtime.demo.flights import FlightsSummary, write_flights
-from penstock.runtime.demo.progress import Look, stage
 from penstock.runtime.demo.truth import Truth, Verdict
+from penstock.runtime.progress import Look, stage
 
 PIPELINE = "flights"
 POLL_SECONDS = 1.0
@@ -59,6 +59,7 @@ def run_demo(settings: Settings, setup_seconds: float | None) -> int:
     settings = embedded.anchored(settings)
     pipeline = shipped_pipeline(settings)
     flights = _prepare(settings, console)
+    first = not embedded.passwords(settings)
     state = embedded.up(settings, console)
     logs = settings.logs / "airflow"
     airflow = Airflow(state.url, ("admin", embedded.passwords(settings)["admin"]), logs)
@@ -68,7 +69,7 @@ def run_demo(settings: Settings, setup_seconds: float | None) -> int:
         for part in stages:
             ended = _run(airflow, part, ended, console)
     good = _close(settings, pipeline, flights, console)
-    report.show_entrance(settings, state.url, console)
+    report.show_entrance(settings, state.url, console, first=first)
     _show_times(setup_seconds, time.monotonic() - begun, console)
     return 0 if good else 1
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from glob import escape
 from pathlib import Path
 
 import duckdb
@@ -83,7 +84,7 @@ class Truth:
         )
         self._db.execute(
             f'create view record as select "{pipeline.event_time}" as event_time, {named}'  # noqa: S608
-            f" from read_parquet({[str(file) for file in files]})"
+            f" from read_parquet([{_named(files)}])"
         )
 
     def records(self) -> int:
@@ -248,3 +249,8 @@ def _window(start_us: int, size_us: int) -> str:
         return f"{start:%m-%d %H:%M} to {end:%m-%d %H:%M}"
     last = f"{end:%H:%M}" if end.date() == start.date() else "24:00"
     return f"{start:%m-%d %H:%M}-{last}"
+
+
+def _named(files: list[Path]) -> str:
+    """Files for SQL: no letter of a name is a pattern's or ends the text."""
+    return ", ".join("'" + escape(str(file)).replace("'", "''") + "'" for file in files)

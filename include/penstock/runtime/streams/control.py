@@ -6,10 +6,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from penstock.config.settings import child_environment
+from penstock.core.clock import Clock, SystemClock
 from penstock.core.crash import reached
 from penstock.core.errors import TransientError
 from penstock.runtime.streams.paths import (
@@ -23,6 +25,9 @@ from penstock.runtime.streams.processes import MARK, kill_marked
 from penstock.runtime.streams.spec import StreamSpec
 
 ENDED = ("stopped", "finished", "gave_up")
+TROUBLED = ("waiting", "dead", "gave_up", "silent", "failing")
+SILENT = 60.0
+"""Seconds without a word from a supervisor that speaks twice a second, on a machine at load 30."""
 
 
 class SupervisorStartError(TransientError):
@@ -38,8 +43,10 @@ class StreamStatus:
     """What is known of one stream.
 
     Attributes:
-        state: absent, starting, running, waiting (for its next restart), stopping, stopped,
-            finished (a bounded source's end), gave_up, or dead (the supervisor was killed).
+        state: absent, starting (until something is sealed or nothing waits to be), running,
+            waiting (for its next restart), stopping, stopped, finished (a bounded source's end),
+            gave_up, silent (the supervisor lives and says nothing), failing (it has taken nothing
+            for long, because of the same error again and again), or dead (it was killed).
         alive: a supervisor holds the lock.
         identity: of the spec it runs.
         reason: of the last stop.
@@ -59,12 +66,29 @@ class StreamStatus:
 
     @property
     def troubled(self) -> bool:
-        """Whether its error is of now; in other states the last one is history."""
-        return self.state in {"waiting", "dead", "gave_up"}
+        """Whether its error is of now; in other states the last one is history.
+
+        While a stream that failed is starting again, nothing has shown yet that it will do better.
+        """
+        again = self.state == "starting" and self.said.get("restarts_in_a_row", 0) > 0
+        return again or self.state in TROUBLED
+
+    @property
+    def wrong(self) -> str | None:
+        """What is wrong now: with the stream, or with a step that the others go on without."""
+        if self.troubled:
+            return self.error
+        said = self.driver.get("error") or self.driver.get("stands_still")
+        return str(said) if said and self.alive else None
 
 
-def status(paths: StreamPaths) -> StreamStatus:
-    """What is known of a stream; never waits."""
+def status(paths: StreamPaths, clock: Clock | None = None) -> StreamStatus:
+    """What is known of a stream; never waits.
+
+    Args:
+        paths: files of the stream.
+        clock: tells the age of what the supervisor said last.
+    """
     alive = is_held(paths.supervisor_lock)  # asked first: if nobody holds it, the file is final
     said = read_json(paths.supervisor)
     driver = read_json(paths.driver)
@@ -73,15 +97,46 @@ def status(paths: StreamPaths) -> StreamStatus:
     state = said.get("state", "absent")
     if not alive and state not in (*ENDED, "absent"):
         state = "dead"
+    error = said.get("error")
+    if alive and state == "running" and driver.get("state", "starting") == "starting":
+        state = "starting"
+    if alive and state == "running" and driver.get("fails"):
+        state, error = "failing", str(driver["fails"])
+    if alive and (age := _age(said, clock or SystemClock())) > SILENT:
+        state, error = "silent", _silence(said, age)
     return StreamStatus(
         state=state,
         alive=alive,
         identity=said.get("identity"),
         reason=said.get("reason"),
-        error=said.get("error"),
+        error=error,
         said=said,
         driver=driver,
     )
+
+
+def _age(said: dict[str, Any], clock: Clock) -> float:
+    """Seconds since the supervisor spoke; 0: it has not, or a clock was set back."""
+    if "at" not in said:
+        return 0.0
+    return max(0.0, (clock.now() - datetime.fromisoformat(said["at"])).total_seconds())
+
+
+def _silence(said: dict[str, Any], age: float) -> str:
+    pid = said.get("pid")
+    return (
+        f"its supervisor (process {pid}) lives and has said nothing for {age:.0f} s:"
+        f" it was stopped, or cannot write. Continue it (kill -CONT {pid}), or end it"
+        f" (kill -9 {pid}): the stream's DAG starts another, and nothing is lost"
+    )
+
+
+def reasons(folder: Path, name: str) -> dict[str, str]:
+    """Why steps of a stream stand still, by name; by the empty name, why nothing is taken in."""
+    driver = status(StreamPaths(folder, name)).driver
+    found = {"": driver.get("fails")}
+    found |= {step: said.get("error") for step, said in driver.get("steps", {}).items()}
+    return {step: str(why) for step, why in found.items() if why}
 
 
 def names(folder: Path) -> list[str]:

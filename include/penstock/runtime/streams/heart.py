@@ -35,6 +35,7 @@ class Heart:
             while not heart.should_stop():
                 ...
                 heart.beat(step="per_site", block=17, records_per_second=30_000.0)
+                heart.works(sealed=1)
 
     Args:
         paths: files of the stream.
@@ -112,9 +113,30 @@ class Heart:
             figures: such as block, records, records_per_second, watermark, lag_seconds, error.
         """
         with self._guard:
-            self._state = "running"
             into = self._figures if step is None else self._steps.setdefault(step, {})
             into.update(figures)
+
+    def works(self, sealed: int) -> None:
+        """Say that this life is of use: until then its state is ``starting``.
+
+        Args:
+            sealed: micro-batches it has sealed; 0: nothing waited to be.
+        """
+        with self._guard:
+            self._state = "running"
+            self._figures["sealed"] = sealed
+
+    def fail(self, error: str) -> None:
+        """Say why the driver is about to end, and beat no more.
+
+        What still hangs on the way out (a query that does not stop) is killed by the supervisor
+        when it has heard nothing for long enough; it then tells this error.
+        """
+        self._ending.set()
+        with self._guard:
+            self._state = "failed"
+            self._figures["error"] = error
+        self._write()
 
     def should_stop(self) -> bool:
         """Whether to finish the running micro-batch and end; cheap, ask often."""

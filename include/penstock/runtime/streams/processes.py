@@ -17,13 +17,18 @@ LOOKS = 2
 
 def marked(mark: str) -> set[int]:
     """Living processes of this user with ``PENSTOCK_MARK=<mark>`` in their environment."""
-    wanted = f"{MARK}={mark}".encode()
-    found = set()
+    return {pid for pid, found in marks().items() if found == mark}
+
+
+def marks() -> dict[int, str]:
+    """The mark of each living process of this user that has one."""
+    wanted, found = f"{MARK}=".encode(), {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.add(int(entry.name))
+                for line in (entry / "environ").read_bytes().split(b"\0"):
+                    if line.startswith(wanted):
+                        found[int(entry.name)] = os.fsdecode(line.removeprefix(wanted))
     return found
 
 

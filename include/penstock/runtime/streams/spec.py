@@ -17,20 +17,24 @@ if TYPE_CHECKING:
 class Limits:
     """Patience of a supervisor, in seconds unless said otherwise.
 
+    The defaults suit two cores at load 30, where all takes 15 times as long: the first heartbeat
+    follows 2 s of imports, and a heartbeat may wait for a disk.
+
     Attributes:
         tick: between two looks.
         start: until the first heartbeat.
         stale: without a heartbeat until the driver counts as hung and is killed.
         stop: for a graceful stop, then the driver is killed.
-        healthy: a driver that lived longer resets the count of restarts in a row.
+        healthy: a driver that had nothing to seal and lived longer resets the count of restarts
+            in a row; one that sealed something always does.
         backoff: before the first restart in a row; doubles with each.
         backoff_most: longest wait before a restart.
         restarts: most restarts in a row (a number), then the supervisor gives up.
     """
 
     tick: float = 0.5
-    start: float = 180.0
-    stale: float = 30.0
+    start: float = 600.0
+    stale: float = 120.0
     stop: float = 90.0
     healthy: float = 60.0
     backoff: float = 2.0

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
@@ -25,6 +26,21 @@ from penstock.runtime.streams.spec import StreamSpec
 
 TERMINAL = 20  # exit code of a job that a retry cannot help
 LEAVING = 1.0  # seconds for what a driver leaves behind when its work is done
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How one life of the driver ended.
+
+    Attributes:
+        code: exit code.
+        error: why, for people.
+        good: it sealed something, or had nothing to seal for a while.
+    """
+
+    code: int
+    error: str
+    good: bool
 
 
 class Supervisor:
@@ -54,13 +70,13 @@ class Supervisor:
         self._outlive_former_driver()
         in_a_row = 0
         while not self._stop_reason():
-            lived, code, hung = self._drive()
+            life = self._drive()
+            code, error = life.code, life.error
             if self._stop_reason():
                 break
             if code == 0:
                 return self._say("finished", exit_code=0, error=None)
-            error = "no heartbeat: killed" if hung else self._error(code)
-            in_a_row = 1 if lived >= self._limits.healthy else in_a_row + 1
+            in_a_row = 1 if life.good else in_a_row + 1
             if code == TERMINAL or in_a_row > self._limits.restarts:
                 return self._say("gave_up", exit_code=code, error=error)
             pause = min(self._limits.backoff * 2 ** (in_a_row - 1), self._limits.backoff_most)
@@ -71,8 +87,8 @@ class Supervisor:
             self._wait(pause)
         return self._say("stopped", reason=self._stop_reason())
 
-    def _drive(self) -> tuple[float, int, bool]:
-        """One life of the driver: seconds lived, exit code, whether it was killed for hanging."""
+    def _drive(self) -> Life:
+        """One life of the driver."""
         killed = kill_marked(self._paths.mark, self._spared)
         if killed:
             self._note(f"killed {killed} processes left by the former incarnation")
@@ -86,7 +102,7 @@ class Supervisor:
             driver = self._start()
         except OSError as wrong:
             self._note(f"cannot start the driver: {wrong}")
-            return 0.0, TERMINAL, False
+            return Life(TERMINAL, self._error(TERMINAL), good=False)
         reached("supervisor driving")
         self._say("running", driver_pid=driver.pid, exit_code=None, pause=None)
         pump = threading.Thread(target=self._pump, args=(driver.stdout,), daemon=True)
@@ -97,7 +113,10 @@ class Supervisor:
         pump.join(timeout=5)
         lived = time.monotonic() - born
         self._note(f"driver {driver.pid} ended with {code} after {lived:.0f} s")
-        return lived, code, hung
+        heard = self._heard()
+        # A life that only lasted is not good: for half an hour each start may take minutes to fail.
+        works = "sealed" in heard and (heard["sealed"] > 0 or lived >= self._limits.healthy)
+        return Life(code, self._error(code, hung=hung), good=works)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(  # the command line comes from our own settings
@@ -122,8 +141,8 @@ class Supervisor:
                 seen += now - looked
                 asked = asked and asked + now - looked
             looked = now
-            heard = read_json(self._paths.driver)
-            if heard.get("incarnation") == self._said["incarnation"] and heard["beat"] != beat:
+            heard = self._heard()
+            if heard and heard["beat"] != beat:
                 beat, seen = heard["beat"], now
             if asked is None and self._stop_reason():
                 asked = now
@@ -154,10 +173,17 @@ class Supervisor:
             return None
         return str(read_json(self._paths.stop).get("reason", "unknown"))
 
-    def _error(self, code: int) -> str:
+    def _heard(self) -> dict[str, Any]:
+        """What the driver of this incarnation wrote; empty: nothing yet."""
         heard = read_json(self._paths.driver)
-        if heard.get("incarnation") == self._said["incarnation"] and heard.get("error"):
-            return str(heard["error"])
+        return heard if heard.get("incarnation") == self._said["incarnation"] else {}
+
+    def _error(self, code: int, *, hung: bool = False) -> str:
+        """Why the driver ended: in its own words, else from the end of its log."""
+        if error := self._heard().get("error"):
+            return str(error)
+        if hung:
+            return "no heartbeat: killed"
         ended = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         own = " supervisor: "
         tail = [x for x in self._log.tail if own not in x or f"{own}cannot" in x][-8:]
@@ -180,7 +206,7 @@ class Supervisor:
         if self._said.get("state") != state:
             self._said["since"] = self._clock.now().isoformat()
             self._note(" ".join([state, *(f"{k}={v}" for k, v in said.items() if v is not None)]))
-        self._said |= {"state": state, **said}
+        self._said |= {"state": state, "at": self._clock.now().isoformat(), **said}
         try:
             write_json(self._paths.supervisor, self._said)
         except OSError as full:

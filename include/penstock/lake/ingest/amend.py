@@ -1,0 +1,342 @@
+"""What a person may decide about a file: give it up, take it as it is now, accept what it is.
+
+Each is refused where it would lose or double a record.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from penstock.config.pipeline import Definition, Pipeline
+from penstock.core.clock import Clock
+from penstock.core.errors import ConfigError
+from penstock.lake import files
+from penstock.lake.commit import Table, settle
+from penstock.lake.files import (
+    ACCEPTED,
+    AGAIN,
+    AS_IT_IS,
+    GIVEN_UP,
+    OTHER_FOLDER,
+    Decided,
+)
+from penstock.lake.ingest.item import Item, change, opened, stat_of
+from penstock.lake.ingest.origins import take_all, waiting_of
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms
+from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.received import UNREADABLE
+from penstock.lake.ingest.source import Waiting
+from penstock.lake.read import read_table
+from penstock.lake.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An item of a plan.
+
+    Attributes:
+        plan: which one.
+        item: as the plan names it.
+        whole: with its whole path.
+        file: which file it is, however plans name it.
+    """
+
+    plan: Plan
+    item: Item
+    whole: Item
+    file: str
+
+    @property
+    def place(self) -> files.Place:
+        """What decisions call it."""
+        return self.plan.number, self.item.path
+
+
+class Amendment:
+    """Decisions about the files of one pipeline, as of now."""
+
+    def __init__(self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
+        self.tables, self.pipeline, self.home, self.clock = tables, pipeline, home, clock
+        self.decisions, self.quarantine = Table(tables.decisions()), Table(tables.quarantine())
+        self._sources: dict[tuple[str, str], Waiting] = {}
+
+    def give_up(self, file: str, reason: str) -> str:
+        """Count a planned file that cannot be read as one unreadable record; returns its path.
+
+        Raises:
+            ConfigError: nothing waits for it, it can be read, or its plan is begun.
+        """
+        open_ = self._open(file)
+        for taken in open_:
+            if _can_be_read(taken.whole):
+                raise ConfigError(
+                    f"{taken.whole.path} is there as it was planned, and can be read: nothing is"
+                    " given up. Start the stream, or the preload, which take it."
+                )
+        return self._decide(GIVEN_UP, open_, reason)
+
+    def retake(self, file: str, reason: str) -> str:
+        """Take a file as it is now; returns its path.
+
+        One that its plan waits for is read as it is instead of as planned; one of which nothing
+        could be read counts as not taken, so that the next plan takes it whole. Of the folder of a
+        source that was exchanged, the files are others than those taken under their names.
+
+        Raises:
+            ConfigError: records of it were accepted, or there is nothing to take.
+        """
+        if (waiting := self._exchanged(file)) is not None:
+            self._write(OTHER_FOLDER, [], reason, folder=waiting.known.folder)
+            return waiting.root
+        if any(taken.plan.number > self._sealed for taken in self._named(file)):
+            return self._as_it_is(self._open(file, [self.quarantine]), reason)
+        known = self._decided.again
+        found = [taken for taken in self._named(file) if taken.place not in known]
+        path = found[0].whole.path if found else file
+        if not found:
+            raise ConfigError(f"{file} counts as not taken already: the next plan takes it.")
+        if found[0].item.version >= 0 or self._waiting(found[0].plan).config.delta is not None:
+            raise ConfigError(f"{path} belongs to a Delta table: write its records as a new commit")
+        numbers = self._unreadable(found)
+        if len(numbers) < len(found):
+            raise ConfigError(
+                f"{path}: records of it were taken already and would count twice. Write the ones"
+                " that are missing to a new file; the refused ones stand in quarantine, raw."
+            )
+        if not Path(path).exists():
+            raise ConfigError(f"{path} is not there: put the mended file there first")
+        return self._decide(AGAIN, found, reason, numbers=numbers)
+
+    def accept(self, file: str, reason: str) -> str:
+        """Settle that a file is unreadable, or was changed after it was taken; returns its path.
+
+        Audits do not name it until it changes again. Of a folder: all changed files in it; of one
+        that a source was exchanged for: its files are those that were taken under their names.
+
+        Raises:
+            ConfigError: no unreadable or changed file of that name waits for it.
+        """
+        if (waiting := self._exchanged(file)) is not None:
+            same = [(p, f) for f in waiting.unclear() for p in waiting.known.namesakes(f)]
+            self._write(ACCEPTED, [place for place, _ in same], reason,
+                        seen=[(found.size, found.modified) for _, found in same])  # fmt: skip
+            return waiting.root
+        known = self._decided.accepted
+        rows = [r for r in self._refused if _is_named(r["place"], file)]
+        open_ = [r for r in rows if r["arrival_seq"] not in known]
+        changed = self._changed(file)
+        if not open_ and not changed:
+            said = "quarantine holds no such unreadable file, and no such file is other than taken"
+            said = "it was accepted already" if rows else said
+            raise ConfigError(f"{file}: {said}. The audit names those that wait for an answer.")
+        paths = {r["place"] for r in open_} | {taken.whole.path for taken, _ in changed}
+        inside = {path for path in paths if not _is_named(path, file)}
+        path = file if inside == paths else _one_of(paths - inside, file)
+        seen = [(taken.place, now) for taken, now in changed if inside or taken.whole.path == path]
+        numbers = [r["arrival_seq"] for r in open_ if r["place"] == path]
+        self._write(ACCEPTED, [place for place, _ in seen], reason, numbers=numbers,
+                    seen=[now for _, now in seen])  # fmt: skip
+        return path
+
+    def _changed(self, file: str) -> list[tuple[Taken, files.State]]:
+        """What plans took of a file, or of files in a folder, that is other now, and what it is."""
+        mine = [t for t in self._taken if _is_named(t.whole.path, file)] or [
+            t for t in self._taken if f"/{file.strip('/')}/" in t.whole.path
+        ]
+        known: dict[str, list[files.State]] = {}
+        for t in mine:
+            states = self._decided.known(t.place, (t.item.size, t.item.modified))
+            known.setdefault(t.file, []).extend(states)
+        found = []
+        for t in mine:
+            if t.item.version >= 0 or t.place in self._decided.again:
+                continue
+            with suppress(OSError):  # it is away: nothing to be seen
+                now = _now(t.whole)
+                found += [(t, now)] if now not in known[t.file] else []
+        return found
+
+    def _exchanged(self, file: str) -> Waiting | None:
+        """The source in a folder of this name, if it has names of files of a former folder."""
+        whole = str((self.home / file).absolute()).rstrip("/")
+        for origin, waiting in waiting_of(self.pipeline, self.home, self.tables.lake).items():
+            if waiting.root == whole and waiting.config.files is not None:
+                take_all({origin: waiting}, self.tables)
+                return waiting if waiting.unclear() else None
+        return None
+
+    def _as_it_is(self, open_: list[Taken], reason: str) -> str:
+        whole = open_[0].whole
+        try:
+            about = stat_of(whole)
+        except OSError as away:
+            raise ConfigError(
+                f"{whole.path}: {away}. Put it back, or give it up: penstock giveup"
+                f" {self.pipeline.name} {open_[0].file}"
+            ) from away
+        if not any(change(taken.whole) for taken in open_):
+            raise ConfigError(f"{whole.path} is there as it was planned: the plan takes it.")
+        now = {"size": about.st_size, "modified": about.st_mtime_ns}
+        return self._decide(AS_IT_IS, open_, reason, **now)
+
+    def _open(self, file: str, may_stand: Sequence[Table] = ()) -> list[Taken]:
+        """What unfinished plans read of a file, as far as nothing of them is committed.
+
+        What stands in quarantine the door compares with what it reads, so that only a file which
+        gives the same goes on.
+        """
+        found = [taken for taken in self._named(file) if taken.plan.number > self._sealed]
+        if not found:
+            raise ConfigError(
+                f"{file}: nothing waits for it, its plan is finished. Where it is unreadable,"
+                f" penstock accept {self.pipeline.name} FILE settles it, and penstock retake takes"
+                " it again once it is mended."
+            )
+        for table in (self._terms(found[0].plan).events, self.quarantine):
+            begun = _last(table)
+            if table not in may_stand and begun >= found[0].plan.number:
+                raise ConfigError(
+                    f"{file}: a part of plan {found[0].plan.number} is committed already"
+                    f" ({table.spec.name}), by the file as it was. Put it back as it was planned."
+                )
+        return found
+
+    def _decide(self, what: str, taken: list[Taken], reason: str, **value: Any) -> str:
+        self._write(what, [t.place for t in taken], reason, **value)
+        return taken[0].whole.path
+
+    def _write(self, what: str, items: list[files.Place], reason: str, **value: Any) -> None:
+        block = self._blocks["block"]
+        first = (pc.max(block).as_py() + 1) if len(block) else 0
+        now = self.clock.now()
+        settle(self.tables.plans(), self.tables.quarantine(), self.tables.blocks())
+        files.decide(self.decisions, what, items, reason, now, block=first, **value)
+
+    @cached_property
+    def _blocks(self) -> Any:
+        table = Table(self.tables.blocks())
+        if not table.exists():
+            return table.spec.schema.empty_table()
+        return read_table(table, ["block", "plan"])
+
+    @cached_property
+    def _sealed(self) -> int:
+        return _last(Table(self.tables.blocks()))
+
+    @cached_property
+    def _decided(self) -> Decided:
+        if not self.decisions.exists():
+            return Decided()
+        self.decisions.refresh()
+        return files.decided(self.decisions)
+
+    @cached_property
+    def _refused(self) -> list[dict[str, Any]]:
+        """The unreadable files in quarantine, sealed or not."""
+        if not self.quarantine.exists():
+            return []
+        self.quarantine.refresh()
+        rows = read_table(
+            self.quarantine, ["arrival_seq", "place"], pc.field("reason") == UNREADABLE
+        )
+        return [*rows.sort_by("arrival_seq").to_pylist()]
+
+    @cached_property
+    def _taken(self) -> list[Taken]:
+        table = Table(self.tables.plans())
+        rows = read_table(table).sort_by("number").to_pylist() if table.exists() else []
+        found = []
+        for row in rows:
+            plan = Plan.of(row, self.pipeline.definition.to_text(), 1)
+            if plan.items:
+                waiting = self._waiting(plan)
+                for item in plan.items:
+                    own = waiting.own(item)
+                    found.append(Taken(plan, item, waiting.full(item), own.real or own.path))
+        return found
+
+    def _terms(self, plan: Plan) -> Terms:
+        return Terms(Definition.from_text(plan.definition), self.tables, self.home)
+
+    def _waiting(self, plan: Plan) -> Waiting:
+        """The source of a plan, made once a definition and origin."""
+        key = plan.definition, plan.origin
+        if key not in self._sources:
+            self._sources[key] = self._terms(plan).waiting(plan)
+        return self._sources[key]
+
+    def _named(self, file: str) -> list[Taken]:
+        found = [taken for taken in self._taken if _is_named(taken.whole.path, file)]
+        if not found:
+            raise ConfigError(
+                f"{file}: no plan of {self.pipeline.name} has taken such a file. Name it as the"
+                " stream's log, the audit or quarantine do, or by its path from the source."
+            )
+        one = _one_of({taken.file for taken in found}, file)
+        return [taken for taken in found if taken.file == one]
+
+    def _unreadable(self, taken: list[Taken]) -> list[int]:
+        """Arrival numbers of the items of which nothing could be read."""
+        firsts = sorted({t.plan.first_seq for t in self._taken})
+        numbers = set()
+        for one in taken:
+            later = [first for first in firsts if first > one.plan.first_seq]
+            end = min(later, default=None)
+            numbers |= {
+                r["arrival_seq"]
+                for r in self._refused
+                if r["place"].endswith(f"/{one.item.path.lstrip('/')}")
+                and one.plan.first_seq <= r["arrival_seq"]
+                and (end is None or r["arrival_seq"] < end)
+            }
+        return sorted(numbers)
+
+
+def _can_be_read(item: Item) -> bool:
+    try:
+        if change(item) is not None:
+            return False
+        with opened(item) as file:
+            while file.read(1 << 20):
+                pass
+    except SourceError:
+        return False
+    return True
+
+
+def _now(item: Item) -> files.State:
+    """What lies there.
+
+    Raises:
+        OSError: it cannot be looked at now.
+    """
+    try:
+        about = stat_of(item)
+    except FileNotFoundError:
+        return files.GONE
+    return about.st_size, about.st_mtime_ns
+
+
+def _is_named(path: str, file: str) -> bool:
+    return path == file or path.endswith(f"/{file.strip('/')}")
+
+
+def _one_of(found: set[str], file: str) -> str:
+    if len(found) > 1:
+        some = ", ".join(sorted(found)[:5])
+        raise ConfigError(f"{file} names {len(found)} files: {some}. Name one of them.")
+    return found.pop()
+
+
+def _last(table: Table) -> int:
+    """Number of the last plan that committed to a table."""
+    if not table.exists():
+        return -1
+    table.refresh()
+    last = table.last(APPLICATION)
+    return -1 if last is None else last

@@ -1,0 +1,241 @@
+"""What a Delta table brings, by its versions: a first snapshot, then the files of each commit.
+
+Each item says which version it came from, of which table, and how many files that version has.
+How far the table was read follows from the plans alone, so every process goes on at the same
+place; what was compacted, vacuumed or rewritten meanwhile is neither read twice nor passed over.
+Source: Delta's streaming source for Spark (snapshot, then commits; a commit that removes stops).
+"""
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from penstock.config.pipeline import FileFormat
+from penstock.lake.ingest.delta_log import (
+    Added,
+    DeltaSourceError,
+    actions,
+    added,
+    brought,
+    commits,
+    in_utc,
+    named,
+    opened,
+    place_in,
+    refuse_mapping,
+)
+from penstock.lake.ingest.item import Item
+from penstock.lake.ingest.reading import SourceError
+
+NONE = -1
+"""Of an item: no version. Plans of Penstock before versions were noted say so."""
+
+
+class DeltaFeed:
+    """The files of a table that no plan has taken as a whole.
+
+    Args:
+        uri: of the table.
+        filesystem, root: the same place for pyarrow.
+        skip: versions that a person has said bring nothing.
+    """
+
+    def __init__(
+        self, uri: str, filesystem: pa.fs.FileSystem, root: str, skip: Collection[int]
+    ) -> None:
+        self.uri, self.filesystem, self.root, self.skip = uri, filesystem, root, skip
+        self._taken: dict[int, dict[str, Item]] = {}
+        self._whole: set[str] = set()
+        self._sets: dict[int, list[Item]] = {}
+        self._upto = NONE
+        self._newest: tuple[int, int] | None = None
+        self._table = ""
+        self._kinds: dict[str, str] = {}
+
+    def take(self, items: Iterable[Item]) -> None:
+        """Note that a plan has taken these, named from the table's folder."""
+        for item in items:
+            self._taken.setdefault(item.version, {})[item.path] = item
+            if item.end < 0 and item.since is None and item.until is None:
+                self._whole.add(item.path)
+            mine = self._sets.get(item.version, [])
+            if item.version != NONE and item.path not in {i.path for i in mine}:
+                self._sets, self._upto = {}, NONE  # another process has read further, or otherwise
+            if item.version != NONE:
+                self._table = item.table
+
+    def has(self, item: Item) -> bool:
+        """Whether it is the table that an item came with, and the item's file lies in it."""
+        try:
+            size = Path(self.root, item.path).stat().st_size
+            name = str(opened(self.uri, self.filesystem, self.root).metadata().id)
+        except (OSError, SourceError, DeltaSourceError):
+            return False
+        return (size, name) == (item.size, item.table)
+
+    def found(self) -> list[Item]:
+        """Files of the versions that are not taken as a whole, in the order they came.
+
+        Raises:
+            SourceError: there is no table now.
+            DeltaSourceError: it cannot be followed.
+        """
+        newest = max(commits(self.filesystem, self.root).items(), default=None)
+        if self._upto == NONE or newest is None or newest != self._newest:
+            self._follow(opened(self.uri, self.filesystem, self.root))
+            self._newest = newest
+        for version, files in [*self._sets.items()]:
+            if all(i.path in self._whole for i in files) and version < self._upto:
+                del self._sets[version]
+        return [i for v in sorted(self._sets) for i in self._sets[v]]
+
+    def _follow(self, delta: DeltaTable) -> None:
+        metadata, newest = delta.metadata(), int(delta.version())
+        name = str(metadata.id)
+        refuse_mapping(self.root, metadata.configuration)
+        fields = json.loads(delta.schema().to_json())["fields"]
+        self._kinds = {f["name"]: f["type"] for f in fields if isinstance(f["type"], str)}
+        if self._table and self._table != name:
+            said = "another table lies here now (its id has changed)"
+            raise DeltaSourceError(self.root, said)
+        if self._upto == NONE:
+            self._begin(delta, name)
+        if newest < self._upto:
+            said = f"its newest version is {newest}, but {self._upto} was read already"
+            raise DeltaSourceError(self.root, said)
+        self._look_again(delta, name)
+        for version in range(self._upto + 1, newest + 1):
+            files = added(self.filesystem, self.root, version, skip=version in self.skip)
+            self._sets[version] = self._items(files, version, name, snapshot=False)
+            self._upto = version
+        self._table = name
+
+    def _look_again(self, delta: DeltaTable, name: str) -> None:
+        """Read the newest version that was read again, before what follows it.
+
+        Its commit may have been there in part, as in a table that is being copied: what is missing
+        is taken now. Or another one stands in its place, as in a table put back from a backup.
+        """
+        version, taken = self._upto, self._taken.get(self._upto, {})
+        listed = self._sets.get(version, [])
+        if version in self.skip or not (listed or taken or version in self._sets):
+            return
+        if version not in commits(self.filesystem, self.root):
+            return  # cleaned: it was whole before
+        now = brought(self.filesystem, self.root, version)
+        had = {i.path for i in listed} | taken.keys()
+        snapshot = any(i.snapshot for i in [*listed, *taken.values()])
+        if now <= had if snapshot else now == had:
+            return
+        if not taken:  # no plan speaks of it
+            self._sets.pop(version, None)
+            self._upto = version - 1
+            if not self._taken:
+                self._begin(delta, name)
+            return
+        if snapshot:
+            whole = self._snapshot(self._at(version), version, name)
+        else:
+            files = added(self.filesystem, self.root, version, skip=False)
+            whole = self._items(files, version, name, snapshot=False)
+        if not taken.keys() <= {i.path for i in whole}:
+            said = f"version {version} is not what it was when it was read: other files came in it"
+            raise DeltaSourceError(self.root, said)
+        self._sets[version] = whole
+
+    def _begin(self, delta: DeltaTable, name: str) -> None:
+        """Find where the plans stopped; a table of which nothing was taken begins here."""
+        former = self._taken.get(NONE, {})
+        known = {v: items for v, items in self._taken.items() if v != NONE}
+        if not former and not known:
+            self._sets = {(v := int(delta.version())): self._snapshot(delta, v, name)}
+            self._upto = v
+        elif not known:
+            self._upto = self._former(delta, name, set(former)) - 1
+            return
+        for version, items in known.items():
+            one = max(items.values(), key=lambda i: i.files)
+            if len(items) == one.files:
+                self._sets[version] = [_whole(i) for i in items.values()]
+            elif one.snapshot:
+                self._sets[version] = self._snapshot(self._at(version), version, name)
+            else:
+                files = added(self.filesystem, self.root, version, skip=False)
+                self._sets[version] = self._items(files, version, name, snapshot=False)
+            self._upto = max(self._upto, version)
+
+    def _former(self, delta: DeltaTable, name: str, taken: set[str]) -> int:
+        """The version at which plans without versions stopped: the first not taken as a whole."""
+        left = [*commits(self.filesystem, self.root)]
+        if left and left[0] > 0:
+            first = self._snapshot(self._at(left[0]), left[0], name)
+            if not {i.path for i in first} <= taken:
+                said = (
+                    f"its log begins at version {left[0]}, and what was taken before versions were"
+                    " noted cannot be told from what was not"
+                )
+                raise DeltaSourceError(self.root, said)
+            left = left[1:]
+        for version in left:
+            if not brought(self.filesystem, self.root, version) <= taken:
+                return version
+        return int(delta.version()) + 1
+
+    def _at(self, version: int) -> DeltaTable:
+        try:
+            return DeltaTable(self.uri, version=version)
+        except (DeltaError, OSError) as gone:
+            said = f"version {version} is read in part, and the log does not reach back to it"
+            raise DeltaSourceError(self.root, said) from gone
+
+    def _snapshot(self, delta: DeltaTable, version: int, name: str) -> list[Item]:
+        """All files of a version, those first that came first."""
+        rows = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+        files = [_listed(row) for row in rows]
+        came, partial = dict[str, int](), set[str]()
+        for at in commits(self.filesystem, self.root):
+            for action in actions(self.filesystem, self.root, at) if at <= version else ():
+                if (add := action.get("add")) is not None:
+                    path = named(add).path
+                    came[path] = at
+                    (partial.add if add.get("deletionVector") else partial.discard)(path)
+        features = delta.protocol().reader_features or []
+        unknown = "deletionVectors" in features and any(f.path not in came for f in files)
+        if unknown or any(f.path in partial for f in files):
+            raise DeltaSourceError(
+                self.root,
+                "it has deletion vectors, which cannot be followed",
+                "Switch them off (delta.enableDeletionVectors = false) and REORG TABLE ... APPLY"
+                " (PURGE)",
+            )
+        files.sort(key=lambda f: (came.get(f.path, NONE), f.modified, f.path))
+        return self._items(files, version, name, snapshot=True)
+
+    def _items(self, files: list[Added], version: int, name: str, *, snapshot: bool) -> list[Item]:
+        return [
+            Item(
+                f.path, FileFormat.PARQUET.value, f.size, f.modified,
+                version=version, files=len(files), snapshot=snapshot, table=name,
+                values=json.dumps(in_utc(f.values, self._kinds)),
+            )
+            for f in files
+        ]  # fmt: skip
+
+
+def _whole(item: Item) -> Item:
+    """The file that an item is a part of."""
+    return replace(item, first=0, end=-1, records=-1, since=None, until=None, rest=True)
+
+
+def _listed(row: dict[str, Any]) -> Added:
+    """A file as deltalake lists it: its path as the log writes it, values by type."""
+    parts = {n.removeprefix("partition."): v for n, v in row.items() if n.startswith("partition.")}
+    values = {name: None if v is None or v == "" else str(v) for name, v in parts.items()}
+    return Added(place_in(row["path"]), row["size_bytes"], row["modification_time"], values)

@@ -1,0 +1,45 @@
+"""Places in a text: the end that it was planned with, and the ends of its lines.
+
+Who appends to a text leaves alone what was its end; who writes it anew hardly comes upon the same
+bytes at the same place.
+"""
+
+from hashlib import blake2b
+
+from penstock.lake.ingest.reading import SourceError, SourceFile
+
+ENDING_BYTES = 4 << 10
+
+
+def ending(file: SourceFile, size: int) -> str:
+    """Digest of the last bytes before a size.
+
+    Args:
+        file: a text; it stays where it is read.
+        size: where it ends, or ended, bytes.
+    """
+    at = file.tell()
+    file.seek(max(0, size - ENDING_BYTES))
+    found = blake2b(file.read(min(size, ENDING_BYTES)), digest_size=8).hexdigest()
+    file.seek(at)
+    return found
+
+
+def ending_of(place: str, size: int) -> str:
+    """The same of a file by its place; empty: it cannot be read now, as who reads it will say."""
+    try:
+        with SourceFile(place) as file:
+            return ending(file, size)
+    except SourceError:
+        return ""
+
+
+def line_end(file: SourceFile, at: int) -> int:
+    """The place after the line that goes on at a place; of the last one the end."""
+    file.seek(at)
+    while chunk := file.read(1 << 20):
+        found = chunk.find(b"\n")
+        if found >= 0:
+            return at + int(found) + 1
+        at += len(chunk)
+    return at

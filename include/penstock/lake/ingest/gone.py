@@ -1,0 +1,72 @@
+"""Files that were taken, wholly or in part, and do not lie in their source any more.
+
+To remove what was taken is usual. But a mount that is away looks the same to a process that was
+started since: an empty folder, or none. So where everything that was taken from a folder is gone,
+it is said, and no bounded source ends by it; where only a part of a file was taken, its rest is
+waited for. A person who removed them says so once: ``penstock accept``.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from penstock.core.window import FOREVER
+from penstock.lake.files import GONE
+from penstock.lake.ingest.known import Had, Known, mark
+from penstock.lake.ingest.listing import Found
+from penstock.lake.ingest.spans import extent_of, is_span, minus
+
+
+def gone(known: Known, files: Sequence[Found]) -> Iterator[list[Had]]:
+    """What was taken of each file that is not there, unless a person has seen that.
+
+    Args:
+        known: what was taken.
+        files: what lies there now.
+    """
+    names, marks = _names(files), {mark(f) for f in files}
+    for name, some in known.here():
+        is_here = name in names or any(mark(had.item) in marks for had in some)
+        if not is_here and not all(_is_settled(known, had) for had in some):
+            yield some
+
+
+def not_there(some: Sequence[Found], files: Sequence[Found]) -> list[Found]:
+    """Which files are not there, also under no other name; each once."""
+    names, marks = _names(files), {mark(f) for f in files}
+    return [f for f in dict.fromkeys(some) if f.real not in names and mark(f) not in marks]
+
+
+def emptied(known: Known, files: Sequence[Found]) -> dict[str, int]:
+    """Folders, the uppermost, of whose taken files none is there, nor any other file.
+
+    Returns:
+        How many files were taken from each, by its path from the source's folder; "." is that.
+    """
+    left = {folder for f in files for folder in PurePosixPath(f.path).parents}
+    found: dict[str, int] = {}
+    for some in gone(known, files):
+        folders = reversed(PurePosixPath(some[0].item.path).parents)
+        folder = next((str(f) for f in folders if f not in left), None)
+        if folder is not None:
+            found[folder] = found.get(folder, 0) + 1
+    return found
+
+
+def begun(known: Known, files: Sequence[Found]) -> str | None:
+    """A file that is gone, and of which a part was never taken."""
+    for some in gone(known, files):
+        items = [had.item for had in some]
+        whole = any(map(is_span, items)) or not minus((0, FOREVER), [extent_of(i) for i in items])
+        if not whole:
+            return items[0].path
+    return None
+
+
+def _names(files: Sequence[Found]) -> set[str]:
+    return {name for f in files for name in (f.path, f.real)}
+
+
+def _is_settled(known: Known, had: Had) -> bool:
+    """Whether a person has seen that it is gone."""
+    decided = known.decided
+    return had.place in decided.given_up or decided.seen.get(had.place) == GONE

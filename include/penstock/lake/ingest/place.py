@@ -1,0 +1,171 @@
+"""Where sources lie, and what speaks against reading them there."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.fs
+
+from penstock.config.pipeline import History, Pipeline
+from penstock.core.errors import ConfigError
+from penstock.core.place import is_remote, path_of, uri_of
+from penstock.lake.ingest.delta_log import DeltaSourceError, opened, refuse_mapping
+from penstock.lake.ingest.listing import Apart, is_utf8, listed, table_of, within
+from penstock.lake.ingest.reading import SourceError
+
+
+class PlaceProblem(NamedTuple):
+    """What speaks against a place: the keys that lead to it in the file, what is wrong, remedy."""
+
+    keys: tuple[str, ...]
+    problem: str
+    remedy: str
+
+
+def folder_of(config: History, home: Path) -> str:
+    """The folder of a source, as it is called.
+
+    Raises:
+        ConfigError: nothing could say its name.
+    """
+    folder = str((home / path_of(config.delta or config.files or "")).absolute())
+    if not is_utf8(folder):
+        raise ConfigError(f"{said(folder)}: a folder's name there is not UTF-8. Rename it.")
+    return folder
+
+
+def folder_name(config: History, home: Path) -> str:
+    """Which folder it is, links resolved: from home on, if it moves with it."""
+    whole, real = os.path.realpath(home), os.path.realpath(folder_of(config, home))
+    place = config.delta or config.files or ""
+    is_beside = os.path.normpath(os.path.join(whole, place)) == real  # noqa: PTH118
+    moves = within(real, whole) or (is_beside and not _is_absolute(config))
+    return os.path.relpath(real, whole) if moves else real
+
+
+def kept_apart(config: History, pipeline: Pipeline, home: Path, lake: str) -> list[Apart]:
+    """Folders that nothing in a source may lead to.
+
+    Args:
+        config: the source or history.
+        pipeline: whose.
+        home: where relative places start.
+        lake: where the tables lie.
+    """
+    twice = "Source and history must have no file in common: its records would be taken twice."
+    others = [c for _, c in _sources(pipeline) if c is not config and c.files]
+    found = [
+        Apart(os.path.realpath(folder_of(other, home)), f"{twice} Remove the link.")
+        for other in others
+    ]
+    if not is_remote(lake):
+        real = os.path.realpath(path_of(lake))
+        found.append(Apart(real, "It is the lake: records would come in again. Remove the link."))
+    return found
+
+
+def check_apart(pipeline: Pipeline, home: Path, lake: str) -> None:
+    """Source, history and lake have no folder in common, and none is a table read as files.
+
+    Raises:
+        ConfigError: one lies in the other, or is one.
+    """
+    for found in _overlap(pipeline, home, lake) + _tables_as_files(pipeline, home):
+        raise ConfigError(f"{'.'.join(found.keys)} {found.problem}. {found.remedy}.")
+
+
+def problems(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
+    """Everything that speaks against the places of a pipeline, as they are now."""
+    found = _overlap(pipeline, home, lake) + _tables_as_files(pipeline, home)
+    for keys, config in _sources(pipeline):
+        folder = folder_of(config, home)
+        if not os.path.isdir(folder):  # noqa: PTH112  where it cannot be looked at, Path raises
+            what = "is a file" if os.path.exists(folder) else "is not there"  # noqa: PTH110
+            kind = "folder" if config.delta is None else "Delta table"
+            remedy = f"Name a {kind}; if it is to come yet, make it now" + (
+                f" (a relative one lies below {home})" if not _is_absolute(config) else ""
+            )
+            found.append(PlaceProblem(keys, f"the {kind} {folder} {what}", remedy))
+        elif config.delta is not None:
+            found += _of_table(keys, folder)
+        elif config.files is not None and not found:
+            try:
+                listed(folder, (), str(home), kept_apart(config, pipeline, home, lake))
+            except ConfigError as linked:
+                found.append(PlaceProblem(keys, str(linked).rstrip("."), ""))
+            except SourceError as away:
+                what = f"cannot be listed: {away.path}: {away.why}"
+                found.append(PlaceProblem(keys, what, "See that it can be read"))
+    return found
+
+
+def said(path: str) -> str:
+    """A path as it can be printed on one line, whatever is in it."""
+    return path if path.isprintable() else ascii(path)[1:-1]
+
+
+def _sources(pipeline: Pipeline) -> list[tuple[tuple[str, ...], History]]:
+    found: list[tuple[str, History | None]] = [
+        ("source", pipeline.source), ("history", pipeline.history)
+    ]  # fmt: skip
+    return [((n, "delta" if c.files is None else "files"), c) for n, c in found if c is not None]
+
+
+def _of_table(keys: tuple[str, ...], folder: str) -> list[PlaceProblem]:
+    """What speaks against a Delta table as it is now."""
+    try:
+        table = opened(uri_of(folder), pyarrow.fs.LocalFileSystem(), folder)
+        refuse_mapping(folder, table.metadata().configuration)
+    except SourceError as none:
+        return [PlaceProblem(keys, f"{none.path}: {none.why}", "")]
+    except DeltaSourceError as other:
+        return [PlaceProblem(keys, str(other).rstrip("."), "")]
+    return []
+
+
+def _tables_as_files(pipeline: Pipeline, home: Path) -> list[PlaceProblem]:
+    """Folders of files that are Delta tables: compacted files would come in again."""
+    remedy = "Name it by delta: in place of files:"
+    return [
+        PlaceProblem(keys, f"{folder} is a Delta table: what is rewritten would come again", remedy)
+        for keys, config in _sources(pipeline)
+        if config.files is not None
+        and (folder := table_of(os.path.realpath(folder_of(config, home)))) is not None
+    ]
+
+
+def _is_absolute(config: History) -> bool:
+    place = config.delta or config.files or ""
+    return place.startswith("/") or "://" in place
+
+
+def _overlap(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
+    found = []
+    mine = _sources(pipeline)
+    if pipeline.history is not None:
+        live, history = (folder_of(config, home) for _, config in mine)
+        if _meet(live, history):
+            what = (
+                f"{history} and the source's {live} lie in each other: records would be taken twice"
+            )
+            remedy = "Put history and source into folders of their own"
+            found.append(PlaceProblem(mine[1][0], what, remedy))
+    for keys, config in [] if is_remote(lake) else mine:
+        folder = folder_of(config, home)
+        if _feeds_itself(config, pipeline, folder, lake):
+            what = f"{folder} and the lake {lake} lie in each other: records would come in again"
+            found.append(PlaceProblem(keys, what, "Name a folder of the source's own"))
+    return found
+
+
+def _feeds_itself(config: History, pipeline: Pipeline, folder: str, lake: str) -> bool:
+    """A Delta table of another pipeline is a source as any other."""
+    mine = path_of(lake) if config.files is not None else path_of(lake) / pipeline.name
+    return _meet(folder, str(mine))
+
+
+def _meet(one: str, two: str) -> bool:
+    """Whether one of two folders lies in the other, also by links and mounts."""
+    one, two = os.path.realpath(one), os.path.realpath(two)
+    both = os.path.exists(one) and os.path.exists(two)  # noqa: PTH110  else it may raise
+    return within(one, two) or within(two, one) or (both and Path(one).samefile(two))

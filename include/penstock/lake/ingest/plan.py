@@ -1,0 +1,113 @@
+"""Plans of the door: what is read, at which instant it arrived, and by which definition."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from penstock.config.pipeline import Definition
+from penstock.core.errors import ConfigError
+from penstock.core.slack import BlockKind
+from penstock.core.window import instant, micros
+from penstock.lake.commit import Table
+from penstock.lake.ingest.item import Item
+from penstock.lake.ingest.seen import SeenIds
+from penstock.lake.ingest.source import Waiting
+from penstock.lake.log import HISTORY
+from penstock.lake.tables import Tables
+
+APPLICATION = "ingest"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One ingest batch, as logged.
+
+    Attributes:
+        number: of the plan, from 0 without gaps.
+        kind: of its blocks.
+        origin: live or history.
+        first_seq, first_block: its first ones.
+        arrived_at: when it was made, us; not less than that of any plan before it.
+        items: what is read.
+        adopts: proposals that take effect with it.
+        definition: text of the part of the pipeline file that verdicts depend on.
+        block_size: records a block, at most.
+    """
+
+    number: int
+    kind: BlockKind
+    origin: str
+    first_seq: int
+    first_block: int
+    arrived_at: int
+    items: tuple[Item, ...]
+    adopts: str | None
+    definition: str
+    block_size: int
+
+    @classmethod
+    def of(cls, row: dict[str, Any], definition: str, block_size: int) -> "Plan":
+        """From a row of ``plans``.
+
+        Args:
+            row: the row.
+            definition: today's, for a plan of a version that did not write it down.
+            block_size: likewise.
+        """
+        return cls(
+            row["number"],
+            BlockKind(row["kind"]),
+            row["origin"],
+            row["first_seq"],
+            row["first_block"],
+            micros(row["arrived_at"]),
+            tuple(Item(**i) for i in json.loads(row["positions"])),
+            row["adopts"],
+            row["definition"] or definition,
+            row["block_size"] or block_size,
+        )
+
+    def row(self) -> dict[str, Any]:
+        """As a row of ``plans``."""
+        return {
+            "number": self.number,
+            "kind": self.kind.value,
+            "origin": self.origin,
+            "first_seq": self.first_seq,
+            "first_block": self.first_block,
+            "arrived_at": instant(self.arrived_at),
+            "positions": json.dumps([i.to_json() for i in self.items]),
+            "adopts": self.adopts,
+            "definition": self.definition,
+            "block_size": self.block_size,
+        }
+
+
+class Terms:
+    """What carrying out the plans of one definition needs."""
+
+    def __init__(self, definition: Definition, tables: Tables, home: Path) -> None:
+        self.definition, self.home = definition, home
+        self.events = Table(tables.events(definition.types))
+
+    @cached_property
+    def seen(self) -> SeenIds | None:
+        """Ids that arrived before; none: the definition declares none."""
+        return None if self.definition.id is None else SeenIds(self.definition, self.events)
+
+    def waiting(self, plan: Plan) -> Waiting:
+        """The source of a plan's items.
+
+        Raises:
+            ConfigError: only the pipeline file could say, and does not any more.
+        """
+        history = plan.origin == HISTORY
+        config = self.definition.history if history else self.definition.source
+        if config is None:
+            raise ConfigError(
+                f"{self.events.spec.uri}: plan {plan.number} of the history is not finished, and"
+                " the pipeline file names no history: put it back until the plan is sealed"
+            )
+        return Waiting(config, self.home)

@@ -1,0 +1,115 @@
+"""Rows of ``events`` and ``quarantine`` from the judged records of one item."""
+
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.window import BEGINNING, instant
+from penstock.lake.digest import lateness_of
+from penstock.lake.ingest.item import Item
+from penstock.lake.ingest.plan import Plan
+from penstock.lake.ingest.received import UNREADABLE, Received
+from penstock.lake.ingest.verdict import Judged
+from penstock.lake.log import LIVE
+from penstock.lake.tables import INSTANT
+
+
+def within(item: Item, received: Received, judged: Judged) -> tuple[Received, Judged]:
+    """Only the records of the item's span of event time."""
+    if item.since is None or item.until is None:
+        return received, judged
+    times = pc.cast(judged.columns["event_time"], pa.int64())
+    inside = pc.and_(pc.greater_equal(times, item.since), pc.less(times, item.until))
+    kept = np.asarray(pc.fill_null(inside, item.rest)) | (judged.reason == UNREADABLE)
+    rows = np.flatnonzero(kept)  # of a file of which nothing is known no interval is silent
+    picked = Judged(
+        judged.columns.take(rows),
+        judged.reason[rows],
+        judged.detail[rows],
+        None if judged.ids is None else judged.ids.take(pa.array(rows)),
+    )
+    raw, place = received.raw, received.place
+    return Received(
+        received.columns.take(rows),
+        lambda some: raw([int(rows[i]) for i in some]),
+        lambda row: place(int(rows[row])),
+    ), picked
+
+
+def accepted_rows(judged: Judged, plan: Plan, at: int) -> pa.Table:
+    """What is accepted, numbered.
+
+    Args:
+        judged: the records of an item.
+        plan: it belongs to.
+        at: records of the plan before it.
+    """
+    rows = np.flatnonzero(judged.accepted)
+    table = judged.columns if len(rows) == len(judged.reason) else judged.columns.take(rows)
+    table = table.append_column("arrival_seq", pa.array(plan.first_seq + at + rows))
+    table = table.append_column(
+        "block", pa.array(plan.first_block + (at + rows) // plan.block_size)
+    )
+    return table.append_column("origin", pa.repeat(plan.origin, len(rows)))
+
+
+def refused_rows(received: Received, judged: Judged, plan: Plan, at: int) -> pa.Table:
+    """What is refused, numbered, raw, with its place; arguments as for ``accepted_rows``."""
+    rows = np.flatnonzero(~judged.accepted)
+    picked = [int(r) for r in rows]
+    return pa.table(
+        {
+            "arrival_seq": plan.first_seq + at + rows,
+            "reason": pa.array(judged.reason[rows], pa.string()),
+            "detail": pa.array(judged.detail[rows], pa.string()),
+            "place": pa.array([received.place(r) for r in picked], pa.string()),
+            "raw": pa.array(received.raw(picked) if picked else [], pa.string()),
+            "ingest_time": judged.columns["ingest_time"].take(rows).cast(INSTANT),
+            "block": plan.first_block + (at + rows) // plan.block_size,
+            "origin": pa.repeat(plan.origin, len(rows)),
+        }
+    )
+
+
+def block_rows(plan: Plan, count: int, events: pa.Table, newest: int, now: datetime) -> pa.Table:
+    """The rows of ``blocks`` of a plan: at least one, also for a plan without records.
+
+    Args:
+        plan: which one.
+        count: records it received.
+        events: those that were accepted.
+        newest: newest live event time before it, us.
+        now: when they are sealed.
+    """
+    firsts = np.arange(0, max(count, 1), plan.block_size)
+    ends = np.minimum(firsts + plan.block_size, count)
+    blocks = len(firsts)
+    accepted = np.zeros(blocks, np.int64)
+    t_max = np.full(blocks, BEGINNING)
+    lateness = np.zeros(blocks, np.int64)
+    if events.num_rows:
+        of = np.asarray(events["block"]) - plan.first_block
+        times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+        accepted = np.bincount(of, minlength=blocks)
+        np.maximum.at(t_max, of, times)
+        if plan.origin == LIVE:
+            np.maximum.at(lateness, of, lateness_of(times, newest))
+    missing = ends - firsts - accepted
+    return pa.table(
+        {
+            "block": plan.first_block + np.arange(blocks),
+            "kind": pa.repeat(plan.kind.value, blocks),
+            "origin": pa.repeat(plan.origin, blocks),
+            "first_seq": plan.first_seq + firsts,
+            "last_seq": plan.first_seq + ends - 1,
+            "accepted": accepted,
+            "quarantined": missing,
+            "t_max": pa.array(t_max, mask=t_max == BEGINNING).cast(INSTANT),
+            "lateness_us": lateness,
+            "arrived_at": pa.repeat(pa.scalar(instant(plan.arrived_at), INSTANT), blocks),
+            "plan": pa.repeat(plan.number, blocks),
+            "sealed_at": pa.repeat(pa.scalar(now, INSTANT), blocks),
+        }
+    )

@@ -1,0 +1,63 @@
+"""A stream that lives and takes nothing, or takes what was changed: what status says of it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from penstock.runtime import report
+from penstock.runtime.streams import control
+from penstock.runtime.streams.paths import StreamPaths, write_json
+from tests.doubles import FixedClock
+
+NOW = datetime(2024, 3, 1, 12, tzinfo=UTC)
+SAYS = "nothing was taken for 15 min: live/a.jsonl: MemoryError: . ... penstock giveup p FILE"
+
+
+@pytest.fixture
+def stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamPaths:
+    """A stream whose supervisor lives and speaks."""
+    monkeypatch.setattr(control, "is_held", lambda _: True)
+    paths = StreamPaths(tmp_path, "p")
+    paths.supervisor_lock.touch()
+    said = {"state": "running", "incarnation": 1, "at": NOW.isoformat()}
+    write_json(paths.supervisor, said)
+    return paths
+
+
+def drives(paths: StreamPaths, **figures: Any) -> None:
+    write_json(paths.driver, {"incarnation": 1, "state": "running"} | figures)
+
+
+def shown(paths: StreamPaths) -> str:
+    console = Console(width=400, record=True)
+    report._show_streams(paths.folder, FixedClock(NOW), console)
+    return console.export_text()
+
+
+def test_a_stream_that_has_taken_nothing_for_long_fails(stream: StreamPaths) -> None:
+    drives(stream, waits_for="live/a.jsonl: MemoryError", fails=None)
+    known = control.status(stream, FixedClock(NOW))
+    assert (known.state, known.wrong) == ("running", None)
+    assert control.reasons(stream.folder, "p") == {}
+    assert "live/a.jsonl: MemoryError" in shown(stream)
+    drives(stream, waits_for="live/a.jsonl: MemoryError", fails=SAYS)
+    known = control.status(stream, FixedClock(NOW))
+    assert (known.state, known.troubled, known.wrong) == ("failing", True, SAYS)
+    assert control.reasons(stream.folder, "p") == {"": SAYS}
+    assert "failing" in shown(stream)
+    assert SAYS in shown(stream)
+
+
+def test_why_a_step_stands_still_is_a_reason_for_the_audit(stream: StreamPaths) -> None:
+    drives(stream, steps={"hourly": {"error": "a sum overflows"}, "daily": {"block": 7}})
+    assert control.reasons(stream.folder, "p") == {"hourly": "a sum overflows"}
+
+
+def test_changed_files_are_a_line_of_the_status(stream: StreamPaths) -> None:
+    drives(stream, changed="2 files were changed after they were taken")
+    assert "p: 2 files were changed after they were taken" in shown(stream)
+    drives(stream, changed=None)
+    assert "changed" not in shown(stream)
