@@ -5,7 +5,7 @@ the same size; the difference to the real run is where ingest cuts its batches.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -61,6 +61,7 @@ class Queue:
         away: why the source cannot be looked at; empty: it can.
         changed: files, by their paths in the folder, that were changed after they were taken.
         gone: files that were taken from folders that hold nothing any more.
+        left_alone: names that are those of no file of the source, by why.
     """
 
     files: int
@@ -69,6 +70,7 @@ class Queue:
     away: str = ""
     changed: tuple[str, ...] = ()
     gone: int = 0
+    left_alone: dict[str, list[str]] = field(default_factory=dict)
 
 
 def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
@@ -88,7 +90,7 @@ def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
     except SourceError as away:
         return Queue(0, 0, False, f"{away.path}: {away.why}")
     changed, gone = tuple(rest.changed), sum(rest.emptied.values())
-    return Queue(len(every), len(waiting), more or still_more, changed=changed, gone=gone)
+    return Queue(len(every), len(waiting), more or still_more, "", changed, gone, rest.left_alone)
 
 
 def _paths(waiting: Waiting) -> tuple[set[str], bool]:
@@ -151,7 +153,7 @@ def read_sample(pipeline: Pipeline, home: Path, now: datetime, enough: int = ENO
     paths: set[str] = set()
     received, newest = 0, BEGINNING
     for item in _first(waiting):
-        read = receive(waiting.full(item), waiting.filesystem, pipeline.wanted)
+        read = receive(waiting.places.full(item), waiting.filesystem, pipeline)
         judged = judge(read, pipeline.definition, micros(now), newest)
         newest = max(newest, judged.newest)
         left = enough - received
@@ -201,7 +203,7 @@ def _start_of(item: Item, waiting: Waiting) -> Item:
     end = item.size if item.end < 0 else item.end
     if item.format == FileFormat.PARQUET.value or end - item.first <= TEXT_BYTES:
         return item
-    with opened(waiting.full(item)) as stream:
+    with opened(waiting.places.full(item)) as stream:
         stream.seek(item.first)
         last = stream.read(TEXT_BYTES).rfind(b"\n")
     return item if last < 0 else replace(item, end=item.first + last + 1)

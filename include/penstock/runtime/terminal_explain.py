@@ -95,6 +95,9 @@ def _place(place: PlacePlan, queue: Queue) -> Table:
             " something was mounted there, mount it again; if not, penstock accept settles it"
         )
         said.append(("gone", Text(text, style="yellow")))
+    for why, names in queue.left_alone.items():
+        text = f"{count(len(names), 'name')}, the first {min(names)}: {why}"
+        said.append(("left alone", Text(text, style="dim" if queue.files else "yellow")))
     return pairs(*said)
 
 

@@ -126,6 +126,34 @@ def test_csv_whose_header_is_no_text_is_unreadable(tmp_path: Path) -> None:
     assert gate.conserved() == (1, 3)
 
 
+@pytest.mark.parametrize("text", [
+    b"\0" * 5_000,
+    b"\0" * 30 + b"\n" + b"\0" * 40,
+    GOOD_CSV.encode(),
+    GOOD_CSV.encode() * 3,
+    f"time,site,delay\n{GOOD_CSV}".encode(),
+    f"Event_Time,site,delay\n{GOOD_CSV}".encode(),
+    f"# exported today\n{HEADER}{GOOD_CSV}".encode(),
+    f"event_time;site;delay\n{GOOD_CSV}".encode(),
+    b"site,delay\n",
+])  # fmt: skip
+def test_csv_whose_first_line_is_no_header_is_unreadable_as_a_whole(
+    tmp_path: Path, text: bytes
+) -> None:
+    gate = Gate(tmp_path, "csv", source={"mode": "bounded"})
+    gate.write("a.csv", text)
+    gate.write("b.csv", HEADER + GOOD_CSV)
+    gate.write("c.csv", HEADER)
+    assert gate.take() == 2
+    assert gate.conserved() == (1, 1)
+    assert gate.reasons() == [("unreadable", "live/a.csv")]
+    assert "first line does not name the column 'event_time'" in gate.refused()[0][2]
+    mended = Amendment(gate.tables, gate.pipeline, gate.home, RisingClock())
+    gate.write("a.csv", HEADER + GOOD_CSV * 3)
+    mended.retake("a.csv", "it has its header now")
+    assert gate.take() == 3, "no record of it was lost to the header's place"
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
 def test_compressed_text_is_left_alone_by_its_name_and_refused_without_it(
     tmp_path: Path, kind: str

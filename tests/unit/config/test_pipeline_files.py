@@ -183,6 +183,12 @@ PROBLEMS = {
     "a version that cannot be": (GOOD.replace(
         "{files: in, format: jsonl}", "\n  delta: in\n  skip: [3, -1]"), [
         "bad.yaml:3  source.skip.1  Input should be greater than or equal to 0"]),
+    "a folder of zones": (GOOD + "zone: Europe\n", [
+        "bad.yaml:14  zone  'Europe' is not a time zone, as in Europe/Vienna"]),
+    "leap seconds": (GOOD + "zone: right/UTC\n", [
+        "bad.yaml:14  zone  'right/UTC' is not a time zone, as in Europe/Vienna"]),
+    "a zone as long as no file's name": (GOOD + f"zone: {'x' * 300}\n", [
+        f"bad.yaml:14  zone  '{'x' * 300}' is not a time zone, as in Europe/Vienna"]),
     "an instant without a zone": (GOOD + "not_before: 2013-10-01 00:00:00\n", [
         "bad.yaml:14  not_before  '2013-10-01 00:00:00' is not an instant with a zone."
         " Write it as in 2013-10-01T00:00:00Z"]),

@@ -1,6 +1,7 @@
 """Files that are not what was planned, and files nobody can read: waited for, said, decided."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,51 @@ def test_a_file_that_is_gone_is_waited_for_until_it_is_given_up(tmp_path: Path) 
     person(gate).retake("a.jsonl", "it was found")
     assert gate.take() == 3
     assert gate.conserved() == (5, 1)
+
+
+def exchanged(live: Path) -> None:
+    """One of them under a new name, and another file under its old one."""
+    (live / "a.jsonl").rename(live / "z.jsonl")
+    (live / "a.jsonl").write_text(LINE * 5)
+
+
+def renamed(live: Path) -> None:
+    (live / "a.jsonl").rename(live / "z.jsonl")
+
+
+def filed(live: Path) -> None:
+    (live / "day").mkdir()
+    for file in [*live.glob("*.jsonl")]:
+        file.rename(live / "day" / f"was-{file.name}")
+
+
+@pytest.mark.parametrize("change", [renamed, filed, exchanged])
+def test_a_planned_file_that_was_renamed_in_its_folder_is_read_under_its_new_name(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    gate = planned(tmp_path)
+    change(tmp_path / "live")
+    for decide in (person(gate).give_up, person(gate).retake):
+        with pytest.raises(ConfigError, match=r"is there as it was planned"):
+            decide(str(tmp_path / "live" / "a.jsonl"), "")
+    assert gate.take() == 4
+    assert gate.conserved() == (4, 0)
+    assert gate.take() == 0
+
+
+def test_a_file_that_was_given_up_and_comes_back_under_another_name_is_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = planned(tmp_path)
+    (tmp_path / "live" / "a.jsonl").rename(tmp_path / "away")
+    person(gate).give_up("a.jsonl", "")
+    assert gate.take() == 3
+    (tmp_path / "away").rename(tmp_path / "live" / "z.jsonl")
+    assert gate.take() == 2
+    assert gate.conserved() == (4, 1)
+    assert "taken already" not in caplog.text
+    (tmp_path / "live" / "z.jsonl").rename(tmp_path / "live" / "y.jsonl")
+    assert gate.take() == 0, "but now it was taken"
 
 
 @pytest.mark.parametrize("back", [True, False])

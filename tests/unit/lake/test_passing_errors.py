@@ -67,6 +67,17 @@ class FailingFile:
     read = seek = tell = fileno = fails
 
 
+def test_a_zone_needs_no_descriptor_once_its_pipeline_was_read(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, "jsonl", zone="America/New_York")
+    with no_descriptor_is_left():
+        assert gate.pipeline.definition.zone == "America/New_York"
+
+
+def test_a_zone_that_cannot_be_read_now_is_not_a_wrong_one(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Too many open files"), no_descriptor_is_left():
+        Gate(tmp_path, "jsonl", zone="Antarctica/Troll")
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_without_a_free_descriptor_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -33,7 +33,7 @@ def waiting(home: Path, **config: Any) -> Waiting:
 
 
 def test_files_come_by_name_and_only_those_of_the_format(tmp_path: Path) -> None:
-    hidden = (".h.parquet", "_d.parquet", "_delta_log/1.checkpoint.parquet", "x/.tmp/1.parquet")
+    hidden = (".h.parquet", "_d.parquet", "_spark_metadata/1.parquet", "x/.tmp/1.parquet")
     for name in ("b.parquet", "a.parquet", "sub/c.pq", "x.csv", *hidden):
         if name.endswith("csv"):
             (tmp_path / name).write_text("a\n1\n")
@@ -43,6 +43,28 @@ def test_files_come_by_name_and_only_those_of_the_format(tmp_path: Path) -> None
     assert names(found.items()) == ["a.parquet", "b.parquet", "c.pq"]
     found.take(found.items())
     assert found.items() == []
+
+
+def test_what_is_left_alone_for_its_name_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    live = tmp_path / "live"
+    for name in ("live/a.csv", "live/b.csv.gz", "live/in/notes", "out/c.csv", "live/.store/d.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("event_time\n")
+    for link, target in {"latest": "a.csv", "old": "../out/c.csv", "kept": ".store/d.csv"}.items():
+        (live / link).symlink_to(target)
+    found = waiting(live, format="csv")
+    assert names(found.items()) == ["a.csv"]
+    assert {why: sorted(some) for why, some in found.left_alone.items()} == {
+        "a name that does not end in .csv": ["b.csv.gz", "in/notes", "kept", "old"]
+    }, "what a link leads to is found by its own name only within the folder"
+    for extra in range(20):
+        (live / f"{extra}.txt").write_text("")
+        found.take(found.items())
+        found.items()
+    lines = [r.getMessage() for r in caplog.records if "does not end in .csv" in r.getMessage()]
+    assert [int(line.split("count=")[1].split()[0]) for line in lines] == [4, 8, 16]
 
 
 def test_a_source_folder_may_have_any_name(tmp_path: Path) -> None:

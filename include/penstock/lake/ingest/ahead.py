@@ -90,7 +90,7 @@ class Outlook:
 
     def _looked_up(self, item: Item, filesystem: pa.fs.FileSystem) -> int:
         try:
-            columns = _last(item, filesystem, self.pipeline.wanted)
+            columns = _last(item, filesystem, self.pipeline)
             event_time, arrival = instants(columns, self.pipeline)
         except (*BROKEN, LookupError):  # the plan's reader will say so
             return BEGINNING
@@ -99,17 +99,17 @@ class Outlook:
         return int(times[(len(times) - 1) // 2]) - micros(self.pipeline.skew) if len(times) else 0
 
 
-def _last(item: Item, filesystem: pa.fs.FileSystem, wanted: frozenset[str]) -> pa.Table:
+def _last(item: Item, filesystem: pa.fs.FileSystem, pipeline: Pipeline) -> pa.Table:
     """Source columns of the last records of an item."""
     with opened(item) as stream:
         if item.format == FileFormat.PARQUET.value:
-            return _last_rows(item, pa.PythonFile(stream, mode="r"), wanted)
+            return _last_rows(item, pa.PythonFile(stream, mode="r"), pipeline.wanted)
         end = item.size if item.end < 0 else item.end
         first = max(item.first, end - TAIL_BYTES)
         if first > item.first:
             stream.seek(first)
             first += stream.read(end - first).find(b"\n") + 1
-    return receive(replace(item, first=first), filesystem, wanted).columns
+    return receive(replace(item, first=first), filesystem, pipeline).columns
 
 
 def _last_rows(item: Item, stream: pa.NativeFile, wanted: frozenset[str]) -> pa.Table:

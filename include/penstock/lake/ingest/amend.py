@@ -5,7 +5,7 @@ Each is refused where it would lose or double a record.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ class Amendment:
     def _exchanged(self, file: str) -> Waiting | None:
         """The source in a folder of this name, if it has names of files of a former folder."""
         whole = str((self.home / file).absolute()).rstrip("/")
-        for origin, waiting in waiting_of(self.pipeline, self.home, self.tables.lake).items():
+        for origin, waiting in self._present.items():
             if waiting.root == whole and waiting.config.files is not None:
                 take_all({origin: waiting}, self.tables)
                 return waiting if waiting.unclear() else None
@@ -190,7 +190,8 @@ class Amendment:
         What stands in quarantine the door compares with what it reads, so that only a file which
         gives the same goes on.
         """
-        found = [taken for taken in self._named(file) if taken.plan.number > self._sealed]
+        named = (taken for taken in self._named(file) if taken.plan.number > self._sealed)
+        found = [self._looked_up(taken) for taken in named]
         if not found:
             raise ConfigError(
                 f"{file}: nothing waits for it, its plan is finished. Where it is unreadable,"
@@ -205,6 +206,17 @@ class Amendment:
                     f" ({table.spec.name}), by the file as it was. Put it back as it was planned."
                 )
         return found
+
+    def _looked_up(self, taken: Taken) -> Taken:
+        """With the place where the door would read it, moved or renamed as it may be."""
+        mine = self._present.get(taken.plan.origin)
+        now = None if mine is None else mine.places
+        return replace(taken, whole=self._waiting(taken.plan).places.full(taken.item, now))
+
+    @cached_property
+    def _present(self) -> dict[str, Waiting]:
+        """The sources as the pipeline file says them now."""
+        return waiting_of(self.pipeline, self.home, self.tables.lake)
 
     def _decide(self, what: str, taken: list[Taken], reason: str, **value: Any) -> str:
         self._write(what, [t.place for t in taken], reason, **value)
@@ -256,8 +268,8 @@ class Amendment:
             if plan.items:
                 waiting = self._waiting(plan)
                 for item in plan.items:
-                    own = waiting.own(item)
-                    found.append(Taken(plan, item, waiting.full(item), own.real or own.path))
+                    own, whole = waiting.places.own(item), waiting.places.full(item)
+                    found.append(Taken(plan, item, whole, own.real or own.path))
         return found
 
     def _terms(self, plan: Plan) -> Terms:

@@ -187,7 +187,7 @@ class Door:
         now = max(clock, self._arrived)
         waiting = self._waiting[origin]
         found = waiting.items(since, until)
-        whole = [waiting.full(item) for item in found]
+        whole = [waiting.places.full(item) for item in found]
         items = tuple(found[: len(self._outlook.reached(whole, waiting.filesystem, now))])
         kind: BlockKind | None = BlockKind.DATA
         if not items:
@@ -257,8 +257,10 @@ class Door:
         at = 0
         newest = self._t_max if plan.origin == LIVE else BEGINNING
         files = self._in_effect(plan)
-        now = self._waiting.get(plan.origin)
-        items = (as_decided(waiting.full(i, now), i.path, plan.number, files) for i in plan.items)
+        mine = self._waiting.get(plan.origin)
+        now = None if mine is None else mine.places
+        whole = ((waiting.places.full(i, now), i.path) for i in plan.items)
+        items = (as_decided(item, path, plan.number, files) for item, path in whole)
         for path, received, judged in judged_items(items, waiting, plan, terms.definition, newest):
             with told_apart(path):
                 if terms.seen is not None and judged.ids is not None:

@@ -2,9 +2,10 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from penstock.config.pipeline import FileFormat
@@ -120,14 +121,25 @@ def _change(item: Item, file: SourceFile) -> str | None:
     about = file.about()
     if (about.st_size, about.st_mtime_ns) == (item.size, item.modified):
         return None
-    is_same = item.inode in {0, about.st_ino}
-    if about.st_size > item.size and item.format != FileFormat.PARQUET.value and is_same:
-        if item.ending in {"", ending(file, item.size)}:
-            return None
-        return f"it was written again since it was planned, and is longer: {about.st_size:,} bytes"
+    if is_grown(item, about.st_size, about.st_ino, partial(ending, file)):
+        return None
     if about.st_size == item.size:
         return f"it was written again since it was planned ({item.size:,} bytes, as before)"
     return f"it was changed since it was planned: {item.size:,} bytes then, {about.st_size:,} now"
+
+
+def is_grown(item: Item, size: int, inode: int, ended: Callable[[int], str]) -> bool:
+    """Whether a file is a text that only grew, in place, since it was planned.
+
+    Args:
+        item: as it was planned.
+        size: bytes now.
+        inode: now.
+        ended: digest of the bytes before a size, now.
+    """
+    if item.format == FileFormat.PARQUET.value or size <= item.size:
+        return False
+    return item.inode in {0, inode} and (not item.ending or item.ending == ended(item.size))
 
 
 def change(item: Item) -> str | None:
@@ -152,6 +164,17 @@ def is_there(item: Item) -> bool:
     except OSError:
         return False
     return (about.st_size, about.st_mtime_ns) == (item.size, item.modified)
+
+
+def is_another(item: Item) -> bool:
+    """Whether what lies where an item's file was is not that file any more, or nothing is."""
+    try:
+        about = stat_of(item)
+    except GONE:
+        return True
+    except OSError:
+        return False
+    return item.inode not in {0, about.st_ino}
 
 
 def stat_of(item: Item) -> os.stat_result:

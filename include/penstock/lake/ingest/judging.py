@@ -58,7 +58,7 @@ def judged_items(
     for item in items:
         with told_apart(item.path):
             known = item.received() if isinstance(item, GivenUp) else None
-            received = known or receive(item, waiting.filesystem, definition.wanted)
+            received = known or receive(item, waiting.filesystem, definition)
         if held and not _alike(held, item, received, definition):
             for part in _judged(held, plan, definition, newest):
                 newest = max(newest, part.judged.newest)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from penstock.config.pipeline import FileFormat
 from penstock.lake.files import GONE, Decided, Place, State
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.listing import Found
@@ -107,11 +106,10 @@ class Known:
 
         Args:
             item: the file as it is now.
-            is_grown: whether a text, as it was taken and as it is now, only grew.
+            is_grown: whether a file, as it was taken and as it is now, is a text that only grew.
         """
-        is_text = item.format != FileFormat.PARQUET.value
         return any(
-            self._fits(item, had) or (is_text and is_grown(had.item, item))
+            self._fits(item, had) or is_grown(had.item, item)
             for had in self._named(item) or self._marked(item)
         )
 
@@ -125,7 +123,8 @@ class Known:
         return [had for had in linked if self._fits(file, had)]
 
     def _marked(self, file: Found | Item) -> list[Had]:
-        return self._counting(self._marks.get(mark(file), ()))
+        some = self._counting(self._marks.get(mark(file), ()))
+        return [had for had in some if had.place not in self.decided.given_up]
 
     def _by_name(self, real: str) -> list[Had]:
         some = self._counting(self._names.get(real, ()))

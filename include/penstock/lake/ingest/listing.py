@@ -60,7 +60,7 @@ class Listing:
         files: every real file once, in no order.
         astray: links that lead nowhere: what they stand for is not known.
         odd: what is left alone for good, by why: names that nothing could say, links that stand
-            for nothing, names of files that are none.
+            for nothing, names of files that are none, or of no file of the format.
         folder: which folder it was: device and number.
         mounts: the folders within that something is mounted at.
         folders: all folders within, without links.
@@ -141,6 +141,7 @@ class _Walk:
         self.links: deque[str] = deque()
         self.out = Listing()
         self.table_of = cache(table_of)  # many links may lead to one folder
+        self.other = f"a name that does not end in {' or '.join(suffixes)}"
 
     def all(self) -> None:
         _refuse_table(self.table_of(self.root))
@@ -164,6 +165,8 @@ class _Walk:
                     left.append((f"{real}/{entry.name}", f"{name}/"))
                 elif self._is_meant(entry.name):
                     self._file(name, f"{real}/{entry.name}", entry)
+                elif entry.is_file(follow_symlinks=False):
+                    self._odd(self.other, name)
         self.links.extend(sorted(links))
 
     def _entries(self, real: str, path: str) -> Iterator["os.DirEntry[str]"]:
@@ -195,17 +198,22 @@ class _Walk:
             _refuse_table(self.table_of(os.path.dirname(real)))  # noqa: PTH120
             self._check(real, path)
             self._file(path, real, Path(real))
+        elif not self._has_own_name(real):
+            self._odd(self.other, path)
 
     def _nowhere(self, path: str, *, is_loop: bool) -> None:
         """A link that leads nowhere: what it stands for is away, unless there is no such thing."""
         target = os.path.realpath(f"{self.root}/{path}")
-        inside = target[len(self.root) + 1 :] if within(target, self.root) else "."
-        is_hidden = any(part.startswith((".", "_")) for part in inside.split("/"))
-        if is_loop or not (is_hidden or self._is_meant(path)):
-            # what lies in this folder is found by its own name
+        if is_loop or (self._has_own_name(target) and not self._is_meant(path)):
             self._odd("a link that leads nowhere, and can lead to no file: remove it", path)
         else:
             self.out.astray.append(path)
+
+    def _has_own_name(self, real: str) -> bool:
+        """Whether what lies there is found in the folder without any link."""
+        inside = real[len(self.root) + 1 :]
+        is_hidden = any(part.startswith((".", "_")) for part in inside.split("/"))
+        return within(real, self.root) and not is_hidden
 
     def _file(self, path: str, real: str, entry: "os.DirEntry[str] | Path") -> None:
         name = identity(real, self.root, self.home)

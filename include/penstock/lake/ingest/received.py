@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from penstock.config.pipeline import FileFormat
+from penstock.config.pipeline import FileFormat, Intake
 from penstock.lake.ingest.cast import from_json
 from penstock.lake.ingest.delta_log import gone, vacuumed
 from penstock.lake.ingest.item import Item, opened
@@ -34,6 +34,8 @@ LONGEST_LINE = 16 << 20
 INT96: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
 """Arrow reads Spark's old instants as nanoseconds, which wrap around beyond 1677 to 2262."""
 CHUNK = 1 << 20
+SHOWN = 80
+"""Characters of a line that is no header."""
 NOTHING = b" \t\r\n\xef\xbb\xbf"
 """Bytes of a line that says nothing, also not which columns there are."""
 RAW_KEPT = 1 << 20
@@ -60,13 +62,13 @@ class Received:
     extra: pa.Array | None = None
 
 
-def receive(item: Item, filesystem: pa.fs.FileSystem, wanted: Collection[str]) -> Received:
+def receive(item: Item, filesystem: pa.fs.FileSystem, intake: Intake) -> Received:
     """Read one item; a file of whose content nothing can be made is one malformed record.
 
     Args:
         item: what to read.
         filesystem: where it lies.
-        wanted: the source columns that the pipeline names.
+        intake: which source columns are meant.
 
     Raises:
         SourceError: the system could not read it now.
@@ -75,8 +77,9 @@ def receive(item: Item, filesystem: pa.fs.FileSystem, wanted: Collection[str]) -
         with opened(item) as file:
             if item.format == FileFormat.PARQUET.value:
                 return _parquet(item, file)
-            reader = {FileFormat.JSONL: _jsonl, FileFormat.CSV: _csv}
-            return reader[FileFormat(item.format)](item, file, wanted)
+            if item.format == FileFormat.CSV.value:
+                return _csv(item, file, intake)
+            return _jsonl(item, file, intake.wanted)
     except SourceError as away:
         refuse_gone(item, filesystem, away)
         raise
@@ -288,12 +291,12 @@ def _jsonl(item: Item, file: SourceFile, wanted: Collection[str]) -> Received:
     )
 
 
-def _csv(item: Item, file: SourceFile, wanted: Collection[str]) -> Received:
+def _csv(item: Item, file: SourceFile, intake: Intake) -> Received:
     header, behind = _header(file)
     lines, before = _text_lines(item, file, max(item.first, behind))
     names = next(csv.reader([header.decode("utf-8-sig").rstrip("\r")], strict=True), [])
-    if (twice := next((n for n in names if n in wanted and names.count(n) > 1), None)) is not None:
-        return one_refused(item, f"{UNREADABLE}: its header names the column {twice!r} twice")
+    if (wrong := _not_a_header(names, intake)) is not None:
+        return one_refused(item, f"{UNREADABLE}: {wrong}")
     numbered = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
     malformed: dict[int, str] = {}
     texts = []
@@ -317,6 +320,17 @@ def _csv(item: Item, file: SourceFile, wanted: Collection[str]) -> Received:
         lambda row: f"{item.path}: line {numbered[row][0]}",
         malformed,
     )
+
+
+def _not_a_header(names: Sequence[str], intake: Intake) -> str | None:
+    """Why a file's first line does not say what its columns are; an empty file says nothing."""
+    twice = next((n for n in names if n in intake.wanted and names.count(n) > 1), None)
+    if twice is not None:
+        return f"its header names the column {twice!r} twice"
+    if names and intake.event_time not in names:  # it may be the first record
+        said = ",".join(names)[:SHOWN]
+        return f"its first line does not name the column {intake.event_time!r}: {said!r}"
+    return None
 
 
 def _split(texts: list[str], width: int, malformed: dict[int, str]) -> list[list[str]]:

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,13 +22,14 @@ from penstock.lake.ingest import notices
 from penstock.lake.ingest.delta_feed import DeltaFeed
 from penstock.lake.ingest.ending import ending_of, line_end
 from penstock.lake.ingest.gone import begun, emptied, not_there
-from penstock.lake.ingest.item import Item, is_there, opened
+from penstock.lake.ingest.item import Item, is_grown, opened
 from penstock.lake.ingest.known import How, Known
-from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
-from penstock.lake.ingest.place import folder_name, folder_of, said
+from penstock.lake.ingest.listing import Apart, Found, Listing
+from penstock.lake.ingest.place import said
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
 from penstock.lake.ingest.received import refuse_gone, rows_of
 from penstock.lake.ingest.spans import Span, extent_of, is_span, minus, span_of, wanted
+from penstock.lake.ingest.whereabouts import Whereabouts
 from penstock.lake.tables import opened as opened_place
 
 log = logging.getLogger(__name__)
@@ -38,11 +39,6 @@ BYTES_PER_PLAN = 64 << 20
 FILES_PER_PLAN = 256
 READERS = 8
 """Footers read at once."""
-SUFFIXES = {
-    FileFormat.PARQUET: (".parquet", ".pq"),
-    FileFormat.JSONL: (".jsonl", ".json", ".ndjson"),
-    FileFormat.CSV: (".csv",),
-}
 
 
 class Waiting:
@@ -59,17 +55,17 @@ class Waiting:
         changed: files, by their paths in the folder, that were not any more what was taken of them
             when it was last listed.
         feed: of a Delta table; none: it is a folder of files.
+        places: where its files lie.
         emptied: folders that held files that were taken, and hold nothing now; likewise.
     """
 
     def __init__(self, config: History, home: Path, apart: Sequence[Apart] = ()) -> None:
         self.config = config
-        self.root = folder_of(config, home)
-        self._home, self.home = home, os.path.realpath(home)
+        self.places = Whereabouts(config, home, apart)
+        self.root = self.places.root
         self.uri = uri_of(self.root)
         self.filesystem, _ = opened_place(self.uri)
-        self.known = Known(folder_name(config, home))
-        self._apart = apart
+        self.known = Known(self.places.folder())
         self.changed: list[str] = []
         self.emptied: dict[str, int] = {}
         self._queue: deque[Found] = deque()
@@ -81,6 +77,7 @@ class Waiting:
         self.feed: DeltaFeed | None = None
         if config.delta is not None:
             self.feed = DeltaFeed(self.uri, self.filesystem, self.root, config.skip)
+            self.places.feed = self.feed
 
     def take(self, items: Sequence[Item], number: int = -1, *, own: bool = True) -> None:
         """Note that these were taken.
@@ -91,56 +88,10 @@ class Waiting:
             own: of this source; else of the pipeline's other one.
         """
         if self.feed is not None and own:
-            self.feed.take(map(self.own, items))
+            self.feed.take(map(self.places.own, items))
         for item in items:
-            self.known.take(self.own(item) if own else item, number, own=own, named=item.path)
-
-    def own(self, item: Item) -> Item:
-        """An item named from this folder; plans of former versions named it from the root."""
-        path, real = item.path, item.real
-        if not (path.startswith("/") or real.startswith("/")):
-            return item
-        root = os.path.realpath(self.root)
-        if path.startswith("/"):
-            for folder in {self.root, root}:
-                if path.startswith(f"{folder}/"):
-                    path = path[len(folder) + 1 :]
-                    break
-            else:  # the folder was moved since: what it is called from home on tells
-                place = self.config.files or self.config.delta or ""
-                path = path.rpartition(f"/{place.strip('/')}/")[2]
-            real = os.path.realpath(f"{root}/{path}")
-        if self.feed is not None:
-            return replace(item, path=path)
-        real = identity(real, root, self.home)
-        return replace(item, path=path, real="" if real == path else real)
-
-    def full(self, item: Item, now: "Waiting | None" = None) -> Item:
-        """An item with its whole path, to be read.
-
-        Args:
-            item: as its plan names it.
-            now: the source as the pipeline file says it now: if its folder was moved, and exactly
-                what was planned lies there, it is read there.
-        """
-        own = self.own(item)
-        if self.feed is not None:
-            elsewhere = own.path.startswith("file:///")
-            path = unquote(own.path[7:]) if elsewhere else f"{self.root}/{own.path}"
-            feed = None if now is None or elsewhere else now.feed
-            if feed is not None and not os.path.lexists(path) and feed.has(own):
-                path = f"{feed.root}/{own.path}"
-            return replace(own, path=path)
-        whole = replace(own, path=f"{self.root}/{own.path}", real=self._real(own))
-        if now is not None and now.root != self.root and not is_there(whole):
-            moved = now.full(item)
-            return moved if is_there(moved) else whole
-        return whole
-
-    def _real(self, file: Found | Item) -> str:
-        """Where it lies: in the folder that its plan names, wherever a link leads by now."""
-        folder = (file.root if isinstance(file, Item) else self.known.folder) or self.root
-        return os.path.normpath(os.path.join(self.home, folder, file.real or file.path))  # noqa: PTH118
+            named = self.places.own(item) if own else item
+            self.known.take(named, number, own=own, named=item.path)
 
     def items(self, since: int | None = None, until: int | None = None) -> list[Item]:
         """What waits, in order, at most as much as one plan may hold.
@@ -190,8 +141,8 @@ class Waiting:
             raise SourceError(f"{self.root}/{file.path}", notices.WENT)
 
     def _list(self) -> None:
-        self.known.folder = folder_name(self.config, self._home)
-        found = listed(self.root, SUFFIXES[self.config.format], self.home, self._apart)
+        self.known.folder = self.places.folder()
+        found = self.places.listed()
         if not found.files and self._listing.files and found.folder != self._listing.folder:
             why = "an empty folder stands where there was another one: is what was mounted away?"
             raise SourceError(self.root, why)
@@ -205,12 +156,19 @@ class Waiting:
         fresh = self._told_apart(found.files)
         self._listing, self._queue, self._rows = found, deque(fresh), {}
         for why, paths in found.odd.items():
-            self._say(f"left alone: {why}", paths)
+            said_of = self._said.get(what := f"left alone: {why}", 0)
+            if len(paths) >= 2 * said_of:  # beside each file one of another format may come
+                self._say(what, paths)
         self.emptied = emptied(self.known, found.files)
         self._say(notices.ASTRAY, found.astray)
         self._say(notices.EMPTIED, [*self.emptied])
         self._missed = not_there(self._missed, found.files)
         self._say(notices.MISSED, [file.path for file in self._missed])
+
+    @property
+    def left_alone(self) -> dict[str, list[str]]:
+        """What is no file of the source, by why, as far as it was listed last."""
+        return self._listing.odd
 
     @property
     def decided(self) -> Decided:
@@ -240,7 +198,7 @@ class Waiting:
         Raises:
             SourceError: it cannot be listed now.
         """
-        found = listed(self.root, SUFFIXES[self.config.format], self.home, self._apart)
+        found = self.places.listed()
         return [file for file in found.files if self.known.how(file) is How.UNCLEAR]
 
     def _told_apart(self, files: Sequence[Found]) -> list[Found]:
@@ -303,7 +261,8 @@ class Waiting:
     def _now(self, found: Found) -> Iterator[Item]:
         """The file as it is now; nothing if it went before it was planned."""
         try:
-            about = os.stat(self._real(found))  # noqa: PTH116
+            real = self.places.real(found, self.known.folder)
+            about = os.stat(real)  # noqa: PTH116
         except FileNotFoundError:
             self._missed.append(found)
             return
@@ -315,7 +274,7 @@ class Waiting:
                 found.path, self.config.format.value, about.st_size, about.st_mtime_ns,
                 real="" if found.real == found.path else found.real, root=self.known.folder,
                 device=about.st_dev, inode=about.st_ino,
-                ending=ending_of(self._real(found), about.st_size) if is_text else "",
+                ending=ending_of(real, about.st_size) if is_text else "",
             )  # fmt: skip
 
     def _count(self, items: Sequence[Item]) -> None:
@@ -328,10 +287,10 @@ class Waiting:
     def _rows_of(self, item: Item) -> int | None:
         """Rows of a Parquet file; none: its content says nothing."""
         try:
-            with opened(self.full(item)) as file:
+            with opened(self.places.full(item)) as file:
                 return rows_of(pq.read_metadata(pa.PythonFile(file, mode="r")))
         except SourceError as away:
-            refuse_gone(self.full(item), self.filesystem, away)
+            refuse_gone(self.places.full(item), self.filesystem, away)
             raise
         except BROKEN:
             return None
@@ -354,8 +313,9 @@ class Waiting:
 
     def _grown(self, taken: Item, now: Item) -> bool:
         """Whether a text only grew, in place, since it was taken."""
-        is_same = taken.inode in {0, now.inode} and now.size > taken.size
-        return is_same and taken.ending in {"", ending_of(self._real(now), taken.size)}
+        return is_grown(
+            taken, now.size, now.inode, partial(ending_of, self.places.real(now, now.root))
+        )
 
     def _row_parts(self, item: Item, left: Sequence[Span], *, fresh: bool) -> Iterable[Item]:
         total = self._rows[item] if item in self._rows else self._rows_of(item)
@@ -373,7 +333,7 @@ class Waiting:
     def _byte_parts(self, item: Item, at: int, until: int) -> Iterable[Item]:
         size = min(until, item.size)
         while size - at > BYTES_PER_PLAN:
-            with opened(self.full(item)) as file:
+            with opened(self.places.full(item)) as file:
                 end = line_end(file, at + BYTES_PER_PLAN)
             if end >= size:
                 break

@@ -1,0 +1,126 @@
+"""Where the files that plans name lie by now: folders are moved, and files renamed in them."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote
+
+from penstock.config.pipeline import FileFormat, History
+from penstock.lake.ingest.delta_feed import DeltaFeed
+from penstock.lake.ingest.item import Item, is_another, is_there
+from penstock.lake.ingest.known import Mark, mark
+from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
+from penstock.lake.ingest.place import folder_name, folder_of
+from penstock.lake.ingest.reading import SourceError
+
+SUFFIXES = {
+    FileFormat.PARQUET: (".parquet", ".pq"),
+    FileFormat.JSONL: (".jsonl", ".json", ".ndjson"),
+    FileFormat.CSV: (".csv",),
+}
+
+
+class Whereabouts:
+    """The folder of a source.
+
+    Args:
+        config: the source or history of a pipeline file.
+        home: where relative places start.
+        apart: folders that nothing in the source may lead to.
+
+    Attributes:
+        root: the folder, as it is called.
+        feed: of a Delta table; none: it is a folder of files.
+    """
+
+    def __init__(self, config: History, home: Path, apart: Sequence[Apart]) -> None:
+        self.config, self.root = config, folder_of(config, home)
+        self._home, self.home = home, os.path.realpath(home)
+        self._apart = apart
+        self._found: dict[Mark, Found] = {}
+        self.feed: DeltaFeed | None = None
+
+    def folder(self) -> str:
+        """Which folder it is now, wherever a link leads."""
+        return folder_name(self.config, self._home)
+
+    def listed(self) -> Listing:
+        """What lies there.
+
+        Raises:
+            SourceError: it cannot be listed now.
+        """
+        return listed(self.root, SUFFIXES[self.config.format], self.home, self._apart)
+
+    def own(self, item: Item) -> Item:
+        """An item named from this folder; plans of former versions named it from the root."""
+        path, real = item.path, item.real
+        if not (path.startswith("/") or real.startswith("/")):
+            return item
+        root = os.path.realpath(self.root)
+        if path.startswith("/"):
+            for folder in {self.root, root}:
+                if path.startswith(f"{folder}/"):
+                    path = path[len(folder) + 1 :]
+                    break
+            else:  # the folder was moved since: what it is called from home on tells
+                place = self.config.files or self.config.delta or ""
+                path = path.rpartition(f"/{place.strip('/')}/")[2]
+            real = os.path.realpath(f"{root}/{path}")
+        if self.feed is not None:
+            return replace(item, path=path)
+        real = identity(real, root, self.home)
+        return replace(item, path=path, real="" if real == path else real)
+
+    def full(self, item: Item, now: "Whereabouts | None" = None) -> Item:
+        """An item with its whole path, to be read.
+
+        Args:
+            item: as its plan names it.
+            now: the source as the pipeline file says it now: if its folder was moved, or the file
+                renamed in it, and exactly what was planned lies there, it is read there.
+        """
+        own = self.own(item)
+        if self.feed is not None:
+            return self._of_table(own, now)
+        whole = replace(own, path=f"{self.root}/{own.path}", real=self.real(own, own.root))
+        if now is None or is_there(whole):
+            return whole
+        if now.root != self.root and is_there(moved := now.full(item)):
+            return moved
+        if is_another(whole):
+            with suppress(SourceError):  # who reads it says what is away
+                return replace(whole, real=now.renamed(item) or whole.real)
+        return whole
+
+    def _of_table(self, own: Item, now: "Whereabouts | None") -> Item:
+        elsewhere = own.path.startswith("file:///")
+        path = unquote(own.path[7:]) if elsewhere else f"{self.root}/{own.path}"
+        feed = None if now is None or elsewhere else now.feed
+        if feed is not None and not os.path.lexists(path) and feed.has(own):
+            path = f"{feed.root}/{own.path}"
+        return replace(own, path=path)
+
+    def renamed(self, item: Item) -> str | None:
+        """Where exactly the file of an item lies by now, under whatever name.
+
+        Raises:
+            SourceError: the folder cannot be listed now.
+        """
+        file = self._found.get(mark(item))
+        if file is None or not is_there(replace(item, path=self.real(file), real="")):
+            self._found = {mark(each): each for each in self.listed().files}
+            file = self._found.get(mark(item))
+        return None if file is None else self.real(file)
+
+    def real(self, file: Found | Item, folder: str = "") -> str:
+        """Where it lies, by its names without links.
+
+        Args:
+            file: named from the folder.
+            folder: which one that was, wherever a link leads by now; empty: the present one.
+        """
+        base = folder or self.folder()
+        return os.path.normpath(os.path.join(self.home, base, file.real or file.path))  # noqa: PTH118
