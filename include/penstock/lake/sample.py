@@ -31,6 +31,7 @@ from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec, micros
 from penstock.lake.digest import digests, lateness_of
+from penstock.lake.ingest import notices
 from penstock.lake.ingest.door import BLOCK
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.origins import take_all
@@ -42,6 +43,8 @@ from penstock.lake.tables import Tables
 
 ENOUGH = 100_000
 """Records a sample."""
+APART = {notices.CHANGED, notices.EMPTIED}
+"""What a queue says of its own accord."""
 TEXT_BYTES = 16 << 20
 """At most so much of one text file is read."""
 MANY_FILES = 1_000
@@ -61,7 +64,7 @@ class Queue:
         away: why the source cannot be looked at; empty: it can.
         changed: files, by their paths in the folder, that were changed after they were taken.
         gone: files that were taken from folders that hold nothing any more.
-        left_alone: names that are those of no file of the source, by why.
+        notices: what else is odd about files, by their paths in the folder.
     """
 
     files: int
@@ -70,7 +73,7 @@ class Queue:
     away: str = ""
     changed: tuple[str, ...] = ()
     gone: int = 0
-    left_alone: dict[str, list[str]] = field(default_factory=dict)
+    notices: dict[str, list[str]] = field(default_factory=dict)
 
 
 def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
@@ -90,7 +93,8 @@ def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
     except SourceError as away:
         return Queue(0, 0, False, f"{away.path}: {away.why}")
     changed, gone = tuple(rest.changed), sum(rest.emptied.values())
-    return Queue(len(every), len(waiting), more or still_more, "", changed, gone, rest.left_alone)
+    others = {what: some for what, some in rest.notices.items() if what not in APART and some}
+    return Queue(len(every), len(waiting), more or still_more, "", changed, gone, others)
 
 
 def _paths(waiting: Waiting) -> tuple[set[str], bool]:

@@ -1,5 +1,7 @@
 """Prints what ``penstock explain`` says."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from rich.console import Console
@@ -15,6 +17,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import instant
 from penstock.lake import sample as samples
+from penstock.lake.ingest import source
 from penstock.lake.sample import Queue, Sample, SlackEffect
 from penstock.lake.tables import Tables
 from penstock.runtime.terminal_words import at, count, head, interval, pairs, put, share, table
@@ -25,6 +28,17 @@ ASSUMPTIONS = (
 )
 
 
+@contextmanager
+def _shown() -> Iterator[None]:
+    """What is odd about files stands in what is shown; the log would say it once more."""
+    source.log.disabled = True
+    try:
+        yield
+    finally:
+        source.log.disabled = False
+
+
+@_shown()
 def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out: Console) -> None:
     """Explain a pipeline on its file and on the first records of its source.
 
@@ -95,9 +109,9 @@ def _place(place: PlacePlan, queue: Queue) -> Table:
             " something was mounted there, mount it again; if not, penstock accept settles it"
         )
         said.append(("gone", Text(text, style="yellow")))
-    for why, names in queue.left_alone.items():
-        text = f"{count(len(names), 'name')}, the first {min(names)}: {why}"
-        said.append(("left alone", Text(text, style="dim" if queue.files else "yellow")))
+    for what, names in queue.notices.items():
+        text = f"{what}: {count(len(names), 'name')}, the first {min(names)}"
+        said.append(("note", Text(text, style="yellow")))
     return pairs(*said)
 
 

@@ -1,14 +1,17 @@
 """A Delta table is no folder of files: what is rewritten in it would come in again."""
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from penstock.core.errors import ConfigError
+from penstock.lake.ingest.place import problems
 from penstock.lake.ingest.reading import SourceError
 from tests.doubles import NOON
 from tests.gates import Gate
@@ -50,6 +53,21 @@ def test_a_table_in_a_folder_of_files_is_refused(
     lies(tmp_path / "live")
     with pytest.raises(ConfigError, match="is a Delta table: what is rewritten"):
         gate.door().work()
+
+
+def test_a_closed_folder_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, stat = Gate(tmp_path, "jsonl"), os.stat
+
+    def closed(path: object, **given: Any) -> os.stat_result:
+        if str(path).endswith("/live"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", closed)
+    [found] = problems(gate.pipeline, tmp_path, gate.tables.lake)
+    assert found.problem.endswith("/live cannot be looked at: Permission denied")
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])

@@ -186,6 +186,17 @@ def test_explain_a_source_that_is_not_there_yet(world: World, run: Run) -> None:
     assert "the source cannot be read" in said
 
 
+def test_what_is_left_alone_is_said_once(
+    disordered: World, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    (disordered.settings.home / "doors" / "more.jsonl.gz").write_bytes(b"")
+    _, said, complained = run("explain", "doors")
+
+    assert " ".join(said.split()).count("left alone: a name that does not end in .jsonl") == 1
+    assert "more.jsonl.gz" in said
+    assert complained + caplog.text == ""
+
+
 def test_a_source_that_is_no_folder_is_one_message(world: World, run: Run) -> None:
     world.settings.home.mkdir()
     (world.settings.home / "doors").write_text("a file")

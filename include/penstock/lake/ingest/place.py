@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from stat import S_ISDIR
 from typing import NamedTuple
 
 import pyarrow.fs
@@ -79,12 +80,13 @@ def problems(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
     found = _overlap(pipeline, home, lake) + _tables_as_files(pipeline, home)
     for keys, config in _sources(pipeline):
         folder = folder_of(config, home)
-        if not os.path.isdir(folder):  # noqa: PTH112  where it cannot be looked at, Path raises
-            what = "is a file" if os.path.exists(folder) else "is not there"  # noqa: PTH110
+        if (wrong := _not_a_folder(folder)) is not None:
             kind = "folder" if config.delta is None else "Delta table"
-            remedy = f"Name a {kind}; if it is to come yet, make it now" + (
-                f" (a relative one lies below {home})" if not _is_absolute(config) else ""
-            )
+            what, remedy = wrong
+            if not remedy:
+                remedy = f"Name a {kind}; if it is to come yet, make it now" + (
+                    f" (a relative one lies below {home})" if not _is_absolute(config) else ""
+                )
             found.append(PlaceProblem(keys, f"the {kind} {folder} {what}", remedy))
         elif config.delta is not None:
             found += _of_table(keys, folder)
@@ -97,6 +99,17 @@ def problems(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
                 what = f"cannot be listed: {away.path}: {away.why}"
                 found.append(PlaceProblem(keys, what, "See that it can be read"))
     return found
+
+
+def _not_a_folder(folder: str) -> tuple[str, str] | None:
+    """What is wrong with it, and the remedy where it is a special one."""
+    try:
+        is_folder = S_ISDIR(os.stat(folder).st_mode)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return "is not there", ""
+    except OSError as away:
+        return f"cannot be looked at: {away.strerror}", "See that it can be read"
+    return None if is_folder else ("is a file", "")
 
 
 def said(path: str) -> str:

@@ -56,6 +56,7 @@ class Waiting:
             when it was last listed.
         feed: of a Delta table; none: it is a folder of files.
         places: where its files lie.
+        notices: what is odd about which files, by their paths in the folder; likewise.
         emptied: folders that held files that were taken, and hold nothing now; likewise.
     """
 
@@ -74,6 +75,7 @@ class Waiting:
         self._asked: Span | None = None
         self._rows: dict[Item, int | None] = {}
         self._said: dict[str, int] = {}
+        self.notices: dict[str, list[str]] = {}
         self.feed: DeltaFeed | None = None
         if config.delta is not None:
             self.feed = DeltaFeed(self.uri, self.filesystem, self.root, config.skip)
@@ -156,19 +158,12 @@ class Waiting:
         fresh = self._told_apart(found.files)
         self._listing, self._queue, self._rows = found, deque(fresh), {}
         for why, paths in found.odd.items():
-            said_of = self._said.get(what := f"left alone: {why}", 0)
-            if len(paths) >= 2 * said_of:  # beside each file one of another format may come
-                self._say(what, paths)
+            self._say(f"left alone: {why}", paths, growth=2)  # one may come beside each file
         self.emptied = emptied(self.known, found.files)
         self._say(notices.ASTRAY, found.astray)
         self._say(notices.EMPTIED, [*self.emptied])
         self._missed = not_there(self._missed, found.files)
         self._say(notices.MISSED, [file.path for file in self._missed])
-
-    @property
-    def left_alone(self) -> dict[str, list[str]]:
-        """What is no file of the source, by why, as far as it was listed last."""
-        return self._listing.odd
 
     @property
     def decided(self) -> Decided:
@@ -229,13 +224,17 @@ class Waiting:
         self._say(notices.ELSEWHERE, elsewhere)
         return fresh
 
-    def _say(self, what: str, paths: Sequence[str]) -> None:
-        """Say what is odd about some files, when there are more of them."""
-        if len(paths) > self._said.get(what, 0):
+    def _say(self, what: str, paths: Sequence[str], growth: float = 1) -> None:
+        """Say what is odd about some files, when there are so many times more of them."""
+        self.notices[what] = [*paths]
+        before = self._said.get(what, 0)
+        if len(paths) > before and len(paths) >= growth * before:
             log.warning(
                 "%s count=%d in=%s first=%s", what, len(paths), said(self.root), said(min(paths))
             )
-        self._said[what] = len(paths)
+            self._said[what] = len(paths)
+        elif len(paths) < before:
+            self._said[what] = len(paths)
 
     def _queued(self, since: int | None, until: int | None) -> Iterator[Item]:
         """Parts that wait, of the files that were listed."""
