@@ -417,7 +417,7 @@ class LocalQuery:
             )
         )
         self.folder = path_of(tables.checkpoint(step, self.generation.number))
-        self.sink = StepSink(tables, step, self.generation.number, clock, lambda _: None)
+        self.sink = StepSink(tables, step, self.generation, clock, lambda _: None)
         for name in ("offsets", "commits", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
 

@@ -144,7 +144,7 @@ def test_killed_at_any_commit_and_run_again_it_is_exact(tmp_path: Path, each: in
     killed = preload_under_deaths(lake, order, each)
     assert killed > 5
     rows = read_table(Table(lake.tables.answers(lake.step))).to_pylist()
-    said = [(r["window_start"], r["site"], r["micro_batch"]) for r in rows]
+    said = [(r["window_start"], r["site"], r["plan"]) for r in rows]
     assert len(said) == len(set(said)), "no plan answered twice"
     live_on(lake)
     assert_exact(lake)

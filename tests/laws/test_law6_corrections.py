@@ -199,7 +199,7 @@ def test_a_plan_half_done_under_another_cut_leaves_nothing_out_and_nothing_twice
     assert plan.reason == reason
     lake.correct()
     rows = read_table(Table(lake.tables.answers(lake.step)))
-    mine = rows.filter((pc.field("micro_batch") == plan.number) & (pc.field("reason") == reason))
+    mine = rows.filter((pc.field("plan") == plan.number) & (pc.field("reason") == reason))
     found = rows_by_pair(lake.step, mine, "through_seq")
     assert found.keys() == wanted
     assert_same({pair: expected[pair] for pair in wanted}, found, position=False)

@@ -101,7 +101,7 @@ def told(lake: Lake, epoch: int) -> tuple[Any, ...]:
     """Watermarks by block, timely answers without when they were given, open pairs."""
     marks = {s.block: s.state for s in sealed_rows(lake.tables, lake.step, epoch)}
     timely = rows_by_pair(lake.step, timely_answers(lake.tables, lake.step), "through_seq")
-    apart = {"generation", "micro_batch", "published_at"}
+    apart = {"epoch", "generation", "micro_batch", "published_at"}
     answers = {pair: {n: v for n, v in row.items() if n not in apart} for pair, row in
                timely.items()}  # fmt: skip
     at = balance(lake.tables, lake.step)

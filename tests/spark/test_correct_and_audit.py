@@ -115,7 +115,8 @@ def forged(lake: Lake) -> pa.Table:
     assert at is not None
     row = answers_in_force(lake.tables, lake.step).slice(40, 1).to_pylist()[0]
     row |= {"n": row["n"] + 1, "reason": "late", "revision": 9, "through_seq": at.sealed.seq}
-    row |= {"generation": at.epoch.number, "micro_batch": max(at.done)}
+    row |= {"epoch": at.epoch.number, "generation": None, "micro_batch": None}
+    row |= {"plan": max(at.done)}
     return pa.Table.from_pylist([row], schema=lake.tables.answers(lake.step).schema)
 
 

@@ -111,7 +111,7 @@ def forged(lake: Lake, row: dict[str, Any]) -> float:
     assert at is not None
     total = float(row["total"]) * (1 - 1e-6)
     row |= {"total": total, "reason": "late", "revision": 9, "through_seq": at.sealed.seq,
-            "generation": at.epoch.number, "micro_batch": max(at.done)}  # fmt: skip
+            "generation": None, "micro_batch": None, "plan": max(at.done)}  # fmt: skip
     table = Table(lake.tables.answers(lake.step))
     table.append(pa.Table.from_pylist([row], schema=table.spec.schema), "forger", 0)
     return total

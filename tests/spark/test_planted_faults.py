@@ -318,7 +318,8 @@ def _(forger: Forger) -> Named:
     start = newest["event_time"] - timedelta(
         microseconds=micros(newest["event_time"]) % micros_of(SLIDE)
     )
-    like = max((r for r in forger.rows("answers") if untouched(r)), key=lambda r: r["micro_batch"])
+    timely = [r for r in forger.rows("answers") if untouched(r)]
+    like = max(timely, key=lambda r: r["micro_batch"])
     row = forger.add("answers", like, window_start=start, site=newest["site"],
                      window_end=start + timedelta(seconds=60))  # fmt: skip
     return [at_window(row)]
@@ -355,7 +356,7 @@ def _(forger: Forger) -> Named:
 @plants("an answer names a plan that is not there", red="forged_answers", variant=True)
 def _(forger: Forger) -> Named:
     victim = in_force(forger, corrected)
-    return [at_window(forger.change("answers", victim, micro_batch=99))]
+    return [at_window(forger.change("answers", victim, plan=99))]
 
 
 # ---- control, blocks, corrections, registry, decisions --------------------------------------
@@ -432,7 +433,7 @@ plants("the newest event time of a block is forged", red="blocks_wrong")(
 def _(forger: Forger) -> Named:
     plan = max(r["plan"] for r in forger.rows("corrections") if r["state"] == "done")
     rows = forger.rows("answers")
-    mine = [r for r in rows if r["reason"] == "late" and r["micro_batch"] == plan]
+    mine = [r for r in rows if r["reason"] == "late" and r["plan"] == plan]
     assert mine
     forger.rewrite("answers", [r for r in rows if r not in mine])
     return [f"plan={plan}:", *map(at_window, mine[:3])]

@@ -1,10 +1,10 @@
 """A step: one windowed aggregate over a pipeline's events."""
 
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from penstock.core import identity
 from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
 from penstock.core.measure import Function
@@ -49,8 +49,7 @@ class StepSpec:
     @property
     def fingerprint(self) -> str:
         """Names the definition: what the answers mean. Equal definitions share their tables."""
-        meaning = repr((self.keys, self.where, self.window, self.measures))
-        return hashlib.sha256(meaning.encode()).hexdigest()[:12]
+        return identity.fingerprint(self)
 
     @property
     def key_names(self) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ from penstock.lake.tables import TableSpec
 log = logging.getLogger(__name__)
 
 RACES = 30
+FORM = "penstock form"
+"""What a table's description says of what its columns mean."""
 CHECKPOINT_EVERY = 100
 """Commits; a table is opened by its last checkpoint and the commits after it."""
 BY_HAND = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -80,11 +82,15 @@ class Table:
         return self._delta
 
     def exists(self) -> bool:
-        """Whether it was ever made; does not make it."""
+        """Whether it was ever made; does not make it.
+
+        Raises:
+            ConfigError: another version wrote it, in another form.
+        """
         if self._delta is not None:
             return True
         try:
-            self._delta = opened(self.spec.uri)
+            self._delta = self._of_form(opened(self.spec.uri))
         except TableNotFoundError:
             return False
         return True
@@ -181,7 +187,7 @@ class Table:
     def _open(self) -> DeltaTable:
         spec = self.spec
         try:
-            delta = opened(spec.uri)
+            delta = self._of_form(opened(spec.uri))
         except TableNotFoundError:
             delta = self._create()
         found = {f.name: f.type for f in pa.schema(delta.schema())}
@@ -195,6 +201,22 @@ class Table:
                 )
         return delta
 
+    def _of_form(self, delta: DeltaTable) -> DeltaTable:
+        """A table whose columns mean what this version takes them for.
+
+        Raises:
+            ConfigError: they mean something else.
+        """
+        spec = self.spec
+        form = int((delta.metadata().description or f"{FORM} 1").removeprefix(f"{FORM} "))
+        if form != spec.form:
+            whose = "a former" if form < spec.form else "a later"
+            raise ConfigError(
+                f"{spec.uri} was written by {whose} version (form {form}; this one reads"
+                f" {spec.form}). Use that version, or penstock remove the pipeline to start afresh."
+            )
+        return delta
+
     def _create(self) -> DeltaTable:
         spec = self.spec
         configuration = {"delta.logRetentionDuration": LOG_KEPT}
@@ -206,6 +228,7 @@ class Table:
                 spec.uri,
                 spec.schema,
                 mode="ignore",
+                description=f"{FORM} {spec.form}",
                 partition_by=list(spec.partitioned) or None,
                 configuration=configuration,
             )

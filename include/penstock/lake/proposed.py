@@ -30,9 +30,9 @@ def _decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _open(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Proposals after which nothing was decided: their ``block`` counts the decisions before."""
+    """Proposals after which nothing was decided."""
     count = len(_decided(rows))
-    return [row for row in rows if row["what"] == PROPOSAL and row["block"] == count]
+    return [row for row in rows if row["what"] == PROPOSAL and row["decided_before"] == count]
 
 
 def declared(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
@@ -51,7 +51,8 @@ def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock:
     """Ask for another slack of the same policy."""
     table = Table(tables.decisions())
     rows = decisions_of(table, step.name)
-    row = _row(step.name, len(_decided(rows)), PROPOSAL, spec.to_text(), reason, clock.now())
+    row = _row(step.name, None, PROPOSAL, spec.to_text(), reason, clock.now())
+    row["decided_before"] = len(_decided(rows))
     number = sum(r["what"] == PROPOSAL for r in rows)
     settle(tables.coverage(step))
     table.append(_rows(table, row), f"{PROPOSAL}:{step.name}", number)
@@ -82,7 +83,9 @@ def adopt(table: Table, text: str, plan: int, block: int, at: datetime) -> None:
         table.append(_rows(table, row), f"{ADOPTED}:{step}", plan)
 
 
-def _row(step: str, block: int, what: str, value: str, reason: str, at: datetime) -> dict[str, Any]:
+def _row(
+    step: str, block: int | None, what: str, value: str, reason: str, at: datetime
+) -> dict[str, Any]:
     return {"step": step, "block": block, "what": what, "value": value, "reason": reason,
             "decided_at": at}  # fmt: skip
 

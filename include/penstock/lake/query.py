@@ -27,7 +27,7 @@ from penstock.lake.read import data_files, read_table
 from penstock.lake.tables import Definition, FormerStep, Tables, TableSpec, opened
 from penstock.lake.view import SPEED, Standing, answers_at, in_force, standing, told
 
-INTERNAL = ("generation", "micro_batch")
+INTERNAL = ("epoch", "generation", "micro_batch", "plan")
 ASKS = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
 """What a query may be: DESCRIBE, SHOW and VALUES count as SELECT, a PIVOT is several at once."""
 UNREAD = "reading the stream"

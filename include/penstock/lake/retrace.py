@@ -302,9 +302,9 @@ def _plans(
     tables: Tables, step: StepSpec, way: _Way, at: Position, plans: Plans
 ) -> Iterator[Fault]:
     """Plans against what was sealed, and their completions against the answers that stand there."""
-    names = ["generation", "micro_batch", "reason"]
+    names = ["epoch", "plan", "reason"]
     rows = read_table(Table(tables.answers(step)), names, pc.field("reason") != SPEED)
-    rows = rows.filter(pc.equal(rows["generation"], at.epoch.number))
+    rows = rows.filter(pc.equal(rows["epoch"], at.epoch.number))
     counts = dict(zip(*_counted(rows), strict=True))
     known = {(s.seq, s.state.watermark) for s in at.rows}
     start = way.epoch.seq, way.start.watermark
@@ -330,5 +330,5 @@ def _prefix(sealed: Sealed) -> dict[str, int]:
 
 
 def _counted(rows: Any) -> tuple[list[int], list[int]]:
-    counts = rows.group_by("micro_batch").aggregate([("micro_batch", "count")])
-    return counts["micro_batch"].to_pylist(), counts["micro_batch_count"].to_pylist()
+    counts = rows.group_by("plan").aggregate([("plan", "count")])
+    return counts["plan"].to_pylist(), counts["plan_count"].to_pylist()

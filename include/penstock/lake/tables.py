@@ -61,6 +61,7 @@ class TableSpec:
         partitioned: the columns its files are divided by.
         indexed: columns that get statistics (only the first 32 would by default).
         name: which of a pipeline's tables, or of a step's.
+        form: of what its columns mean: a table of a former form is refused.
     """
 
     uri: str
@@ -68,6 +69,7 @@ class TableSpec:
     partitioned: tuple[str, ...] = ()
     indexed: tuple[str, ...] = ()
     name: str = ""
+    form: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,10 @@ class Tables:
         )
 
     def decisions(self) -> TableSpec:
-        """One slack of a step with its first block, a proposal, or a word on a file, a row."""
+        """One slack of a step with its first block, a proposal, or a word on a file, a row.
+
+        A proposal holds from no block; ``decided_before`` counts the slacks decided before it.
+        """
         return TableSpec(
             self.uri("decisions"),
             pa.schema(
@@ -175,10 +180,12 @@ class Tables:
                     ("what", pa.string()),
                     ("value", pa.string()),
                     ("reason", pa.string()),
+                    ("decided_before", pa.int64()),
                     ("decided_at", INSTANT),
                 ]
             ),
             name="decisions",
+            form=2,
         )
 
     def registry(self) -> TableSpec:
@@ -255,7 +262,7 @@ class Tables:
         )
 
     def answers(self, step: Definition) -> TableSpec:
-        """One answer a row: timely, corrected or of the history."""
+        """One answer a row: timely (of a micro-batch), corrected or of the history (of a plan)."""
         measures = [pa.field(m.name, ARROW[m.type]) for m in step.measures]
         schema = pa.schema(
             [
@@ -266,14 +273,16 @@ class Tables:
                 ("n_records", pa.int64()),
                 ("revision", pa.int64()),
                 ("reason", pa.string()),
+                ("epoch", pa.int64()),
                 ("generation", pa.int64()),
                 ("micro_batch", pa.int64()),
+                ("plan", pa.int64()),
                 ("through_seq", pa.int64()),
                 ("published_at", INSTANT),
             ]
         )
         return TableSpec(
-            self._of(step, "answers"), schema, (), ("window_start", "through_seq"), "answers"
+            self._of(step, "answers"), schema, (), ("window_start", "through_seq"), "answers", 2
         )
 
     def late(self, step: StepSpec, partial_fields: list[pa.Field]) -> TableSpec:

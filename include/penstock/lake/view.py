@@ -22,7 +22,7 @@ from penstock.core.window import BEGINNING, micros
 from penstock.lake.commit import Table
 from penstock.lake.generation import Generation, Sealed, current, generations, sealed_rows
 from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import ARROW, Definition, FormerStep, Tables, TableSpec
+from penstock.lake.tables import ARROW, Definition, FormerStep, Tables
 
 ROW = "$row"
 """No column of a user has such a name."""
@@ -141,8 +141,8 @@ def answers_at(
     speed = sealed_only(rows.filter(pc.equal(rows["reason"], SPEED)), at)
     other = rows.filter(
         (pc.field("reason") != SPEED)
-        & ((pc.field("generation") == at.epoch.number) | (pc.field("reason") == BACKFILL))
-        & pc.field("micro_batch").isin(pa.array(sorted(at.done), pa.int64()))
+        & ((pc.field("epoch") == at.epoch.number) | (pc.field("reason") == BACKFILL))
+        & pc.field("plan").isin(pa.array(sorted(at.done), pa.int64()))
     )
     return pa.concat_tables([speed, other])
 
@@ -288,7 +288,7 @@ def definition_of(tables: Tables, step: StepSpec, fingerprint: str) -> Definitio
     if fingerprint == step.fingerprint:
         return step
     nothing = FormerStep(step.name, fingerprint, (), ())
-    table = Table(TableSpec(tables.answers(nothing).uri, pa.schema([])))
+    table = Table(replace(tables.answers(nothing), schema=pa.schema([])))
     if not table.exists():
         return None
     fields = list(pa.schema(table.delta.schema()))

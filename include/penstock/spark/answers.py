@@ -60,8 +60,8 @@ def _known(spark: SparkSession, uri: str, at: Position) -> DataFrame:
     timely = rows.where(F.col("reason") == SPEED).join(F.broadcast(sealed), batch, "left_semi")
     repaired = rows.where(
         (F.col("reason") != SPEED)
-        & ((F.col("generation") == at.epoch.number) | (F.col("reason") == BACKFILL))
+        & ((F.col("epoch") == at.epoch.number) | (F.col("reason") == BACKFILL))
         & (F.col("through_seq") <= at.sealed.seq)
-        & F.col("micro_batch").isin(sorted(at.done))
+        & F.col("plan").isin(sorted(at.done))
     )
     return timely.unionByName(repaired)

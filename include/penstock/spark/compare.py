@@ -127,10 +127,10 @@ class Comparison:
         )
         plans, history = self._plans(), F.col("reason") == BACKFILL
         start = F.unix_micros("window_start")
-        carried = history & F.col("micro_batch").isin(sorted(at.done))
-        mine = (F.col("reason") != SPEED) & (F.col("generation") == at.epoch.number)
+        carried = history & F.col("plan").isin(sorted(at.done))
+        mine = (F.col("reason") != SPEED) & (F.col("epoch") == at.epoch.number)
         other = rows.where(mine | carried)
-        other = other.join(F.broadcast(plans), "micro_batch", "left").withColumn(
+        other = other.join(F.broadcast(plans), "plan", "left").withColumn(
             "ok$",
             fits
             & (F.when(history, 1).otherwise(0) == F.col("p_history$"))
@@ -139,9 +139,9 @@ class Comparison:
             & start.between(F.col("p_from$"), F.col("p_to$") - 1)
             & F.when(history, revision == 0).otherwise(revision > 0),
         )
-        finished = F.col("micro_batch").isin(sorted(at.done))
+        finished = F.col("plan").isin(sorted(at.done))
         names = [*self.by, *(m.name for m in self.step.measures), "n_records", "revision",
-                 "reason", "through_seq", "micro_batch"]  # fmt: skip
+                 "reason", "through_seq", "plan"]  # fmt: skip
         ok = F.coalesce("ok$", F.lit(False)).alias("ok$")
         none = F.lit(None).cast("long")
         return speed.select(
@@ -171,7 +171,7 @@ class Comparison:
                  micros(plan["recorded_at"]),
                  FOREVER if done is None else micros(done["recorded_at"]))
             )  # fmt: skip
-        names = ["micro_batch", "p_history$", "p_through$", "p_watermark$", "p_from$", "p_to$",
+        names = ["plan", "p_history$", "p_through$", "p_watermark$", "p_from$", "p_to$",
                  "planned$", "done$"]  # fmt: skip
         return self._frame(names, rows)
 
@@ -198,7 +198,7 @@ class Comparison:
             F.collect_list(told).alias("histories$"),
             F.count(F.when(timely, 1)).alias("timely$"),
             F.count(F.when(reason != SPEED, 1)).alias("corrections$"),
-            F.count_distinct(F.when(reason != SPEED, F.col("micro_batch"))).alias("plans$"),
+            F.count_distinct(F.when(reason != SPEED, F.col("plan"))).alias("plans$"),
             F.collect_set(says).alias("says$"),
             F.collect_set(F.when(known, through)).alias("prefixes$"),
             F.collect_set("revision").alias("revisions$"),

@@ -132,12 +132,12 @@ class Corrector:
             spans = spans_of(starts_of(wanted), 1)
             within = Spans("window_start", tuple((a, b - 1) for a, b in spans))
         rows = answers_at(self.tables, self.step, at, within)
-        mine = (pc.field("micro_batch") == plan.number) & (pc.field("reason") == LATE)
+        mine = (pc.field("plan") == plan.number) & (pc.field("reason") == LATE)
         return in_force(rows.filter(~mine), self.step)
 
     def _there(self, plan: CorrectionPlan) -> pa.Table:
         """Windows and keys that the plan has answered already, whoever did, under any cut."""
-        mine = (pc.field("generation") == plan.epoch) & (pc.field("micro_batch") == plan.number)
+        mine = (pc.field("epoch") == plan.epoch) & (pc.field("plan") == plan.number)
         mine &= pc.field("reason") == plan.reason
         return read_table(self.answers, ["window_start", *self.step.key_names], mine)
 
@@ -258,8 +258,10 @@ class Corrector:
             "n_records": found["n_records"],
             "revision": pa.repeat(0, count),
             "reason": pa.repeat(plan.reason, count),
-            "generation": pa.repeat(plan.epoch, count),
-            "micro_batch": pa.repeat(plan.number, count),
+            "epoch": pa.repeat(plan.epoch, count),
+            "generation": pa.nulls(count, pa.int64()),
+            "micro_batch": pa.nulls(count, pa.int64()),
+            "plan": pa.repeat(plan.number, count),
             "through_seq": pa.repeat(plan.through_seq, count),
             "published_at": pa.repeat(pa.scalar(self.clock.now(), INSTANT), count),
         }

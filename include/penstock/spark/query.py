@@ -75,7 +75,7 @@ def start_query(
     checkpoint = tables.checkpoint(step, generation.number)
     if "://" not in checkpoint:
         Path(checkpoint).mkdir(parents=True, exist_ok=True)
-    sink = StepSink(tables, step, generation.number, clock, told)
+    sink = StepSink(tables, step, generation, clock, told)
     reached("speed start")
     return (
         reduced.writeStream.queryName(step.name)

@@ -18,6 +18,7 @@ from penstock.core.crash import reached
 from penstock.core.errors import TransientError
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
+from penstock.lake.generation import Generation
 from penstock.lake.tables import INSTANT, Tables
 from penstock.spark.layout import instants
 from penstock.spark.mapper import Classes
@@ -37,9 +38,10 @@ class StepSink:
     """Writes the micro-batches of one generation of one step."""
 
     def __init__(
-        self, tables: Tables, step: StepSpec, generation: int, clock: Clock, told: Told
+        self, tables: Tables, step: StepSpec, begun: Generation, clock: Clock, told: Told
     ) -> None:
-        self.step, self.generation, self.clock, self.told = step, generation, clock, told
+        self.step, self.clock, self.told = step, clock, told
+        self.generation, self.epoch = begun.number, begun.epoch
         self.wire = Wire(step)
         self.late = Table(tables.late(step, self.wire.layout.fields))
         self.answers = Table(tables.answers(step))
@@ -95,6 +97,8 @@ class StepSink:
         own = {
             "revision": pa.repeat(0, rows.num_rows),
             "reason": pa.repeat(SPEED, rows.num_rows),
+            "epoch": pa.repeat(self.epoch, rows.num_rows),
+            "plan": pa.nulls(rows.num_rows, pa.int64()),
             "through_seq": rows["last_seq"],
         }
         return self._table(self.answers, rows, stamp, self.wire.layout.finish(rows) | own)

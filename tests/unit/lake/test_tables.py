@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,6 +100,25 @@ def test_a_column_that_changed_its_type_is_refused_with_the_remedy(tmp_path: Pat
     other = pa.schema([("n", pa.int64()), ("text", pa.int64())])
     with pytest.raises(ConfigError, match="column text holds string, the pipeline file says int64"):
         _ = Table(spec(tmp_path, other)).delta
+
+
+@pytest.mark.parametrize(("written", "read", "whose"), [(1, 2, "former"), (3, 2, "later")])
+def test_a_table_of_another_form_is_refused_with_the_remedy(
+    tmp_path: Path, written: int, read: int, whose: str
+) -> None:
+    """Its columns are the same, and mean something else."""
+    Table(replace(spec(tmp_path), form=written)).append(rows(1), "a", 0)
+    said = f"by a {whose} version .form {written}; this one reads {read}.*penstock remove"
+    for look in (lambda table: table.delta, lambda table: table.exists(), read_table):
+        with pytest.raises(ConfigError, match=said):
+            look(Table(replace(spec(tmp_path), form=read)))
+
+
+def test_a_table_that_never_said_its_form_is_of_the_first(tmp_path: Path) -> None:
+    DeltaTable.create(str(tmp_path / "table"), SCHEMA)
+    assert read_table(Table(spec(tmp_path))).num_rows == 0
+    with pytest.raises(ConfigError, match="a former version"):
+        read_table(Table(replace(spec(tmp_path), form=2)))
 
 
 def test_an_absent_table_is_empty_and_reading_does_not_make_it(tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ def test_rows_of_a_micro_batch_that_control_has_not_sealed_do_not_count(lake: La
 
 def test_the_answer_in_force_has_seen_most_of_the_log(lake: Lake) -> None:
     schema = lake.tables.answers(lake.step).schema
-    base = {"site": "x", "window_start": BEGIN, "window_end": BEGIN, "generation": 0,
-            "micro_batch": 0, "published_at": BEGIN, "n_records": 1}  # fmt: skip
+    base = {"site": "x", "window_start": BEGIN, "window_end": BEGIN, "epoch": 0, "generation": 0,
+            "micro_batch": 0, "plan": None, "published_at": BEGIN, "n_records": 1}  # fmt: skip
     rows = [
         base | {"n": 1, "revision": 0, "reason": "speed", "through_seq": 5},
         base | {"n": 3, "revision": 1, "reason": "late", "through_seq": 9},

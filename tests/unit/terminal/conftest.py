@@ -113,8 +113,8 @@ class World:
     def correct(self) -> None:
         """A correction repaired both windows that late records touched."""
         self._put(self.tables.answers(self.step), [
-            _answer("A", 0, 2, 3.0, 1, "late", 5) | {"micro_batch": 1},
-            _answer("B", 1, 1, 7.0, 1, "late", 5) | {"micro_batch": 1},
+            _answer("A", 0, 2, 3.0, 1, "late", 5) | PLANNED,
+            _answer("B", 1, 1, 7.0, 1, "late", 5) | PLANNED,
         ])  # fmt: skip
         plan = {
             "step": "per_door", "fingerprint": self.step.fingerprint, "epoch": 0, "plan": 1,
@@ -130,6 +130,10 @@ class World:
         table.append(content, f"test{table.delta.version()}", 0)
 
 
+PLANNED = {"generation": None, "micro_batch": None, "plan": 1}
+"""Of an answer: a correction's."""
+
+
 def _answer(
     door: str, minute: int, people: int, mean: float, revision: int, reason: str, through: int
 ) -> dict[str, Any]:
@@ -137,8 +141,8 @@ def _answer(
     return {
         "door": door, "window_start": start, "window_end": start + timedelta(minutes=1),
         "people": people, "mean_seconds": mean, "n_records": people, "revision": revision,
-        "reason": reason, "generation": 0, "micro_batch": 0, "through_seq": through,
-        "published_at": NOON,
+        "reason": reason, "epoch": 0, "generation": 0, "micro_batch": 0, "plan": None,
+        "through_seq": through, "published_at": NOON,
     }  # fmt: skip
 
 
