@@ -200,6 +200,10 @@ class DeltaFeed:
         if not former and not known:
             self._sets = {(v := int(delta.version())): self._snapshot(delta, v, name)}
             self._upto = v
+        elif not known and self._is_new(delta, name, former):
+            self._sets = {(v := int(delta.version())): self._snapshot(delta, v, name)}
+            self._upto = v
+            return
         elif not known:
             self._upto = self._former(delta, name, (self._whole & set(former)) - self.again) - 1
             return
@@ -213,6 +217,15 @@ class DeltaFeed:
                 files = added(self.filesystem, self.root, version, skip=False)
                 self._sets[version] = self._items(files, version, name, snapshot=False)
             self._upto = max(self._upto, version)
+
+    def _is_new(self, delta: DeltaTable, name: str, former: Collection[str]) -> bool:
+        """Whether no file that plans without versions took was ever in the table."""
+        log = [*commits(self.filesystem, self.root)]
+        if not log or log[0] > 0:
+            return False
+        ever = {i.path for i in self._snapshot(delta, int(delta.version()), name)}
+        ever |= {path for v in log for path in brought(self.filesystem, self.root, v)}
+        return ever.isdisjoint(former)
 
     def _former(self, delta: DeltaTable, name: str, taken: set[str]) -> int:
         """The version at which plans without versions stopped: the first not taken as a whole."""
@@ -245,8 +258,12 @@ class DeltaFeed:
         files = [_listed(row) for row in listed.select(names).to_pylist()]
         came, partial, said = dict[str, int](), set[str](), dict[str, Added]()
         for at in commits(self.filesystem, self.root):
+            if at < version:
+                self._brought[at] = set()
             for action in self._actions(at) if at <= version else ():
                 if (add := action.get("add")) is not None:
+                    if at < version and add.get("dataChange", True):
+                        self._brought[at].add(named(add).path)
                     path = named(add).path
                     came[path], said[path] = at, named(add)
                     (partial.add if add.get("deletionVector") else partial.discard)(path)

@@ -236,7 +236,7 @@ class Door:
         if version != self._files[0]:
             self._files = version, decided(self.decisions)
             for waiting in self._waiting.values():
-                waiting.decided = self._files[1]
+                waiting.decide(self._files[1])
         return self._files[1]
 
     def _silence(self, now: int) -> BlockKind | None:

@@ -33,10 +33,11 @@ def not_taken_again(known: Known, files: Sequence[Found]) -> str | None:
     return None
 
 
-def not_there(some: Sequence[Found], files: Sequence[Found]) -> list[Found]:
-    """Which files are not there, also under no other name; each once."""
+def not_there(some: Sequence[Found], files: Sequence[Found], known: Known) -> list[Found]:
+    """Which files are not there, also under no other name, as nobody knows; each once."""
     names, marks = names_of(files), {mark(f) for f in files}
-    return [f for f in dict.fromkeys(some) if f.real not in names and mark(f) not in marks]
+    left = [f for f in dict.fromkeys(some) if f.real not in names and mark(f) not in marks]
+    return [f for f in left if not any(_is_settled(known, had) for had in known.named(f.real))]
 
 
 def emptied(known: Known, files: Sequence[Found]) -> dict[str, int]:

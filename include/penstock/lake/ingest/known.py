@@ -193,6 +193,10 @@ class Known:
         parts = [] if taken is None else self.counting(taken)
         return [state for had in parts for state in self._known(had) if state != GONE]
 
+    def named(self, name: str) -> list[Had]:
+        """Whatever was taken under a name."""
+        return [had for file in self._names.get(name, ()) for had in file.parts]
+
     def is_renamed(self, file: Found) -> bool:
         """Whether the file that had its name lies there under another one."""
         some = self._names.get(file.real, ())

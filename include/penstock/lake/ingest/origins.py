@@ -44,4 +44,4 @@ def take_all(sources: Mapping[str, Waiting], tables: Tables) -> None:
     if decisions.exists():
         known = decided(decisions)
         for waiting in sources.values():
-            waiting.decided = known
+            waiting.decide(known)

@@ -160,7 +160,7 @@ def told_apart(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except SYSTEM as failed:
+    except (*SYSTEM, OSError, pa.ArrowInvalid) as failed:
         if not is_of_system(failed):
             raise
         raise SourceError(path, failed) from failed

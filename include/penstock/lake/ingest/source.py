@@ -30,7 +30,7 @@ from penstock.lake.ingest.notices import Notices
 from penstock.lake.ingest.place import said
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
 from penstock.lake.ingest.received import refuse_gone, rows_of
-from penstock.lake.ingest.spans import Span, extent_of, is_span, minus, span_of, wanted
+from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
 from penstock.lake.ingest.whereabouts import Whereabouts
 from penstock.lake.tables import opened as opened_place
 
@@ -112,14 +112,15 @@ class Waiting:
         if self.feed is not None:
             found = map(self._located, self.feed.left())
             return _one_plan(part for item in found for part in self._parts(item, since, until))
-        asked = wanted(since, until)
-        if asked == self._asked and (chosen := _one_plan(self._queued(since, until))):
-            return chosen
-        self._list()
-        self._asked = asked
-        chosen = _one_plan(self._queued(since, until))
+        asked, listed = wanted(since, until), self._asked
+        self._asked = None  # what fails is listed anew
+        chosen = _one_plan(self._queued(since, until)) if asked == listed else []
+        if not chosen:
+            self._list()
+            chosen = _one_plan(self._queued(since, until))
         if not chosen:
             self._refuse_rests()
+        self._asked = asked
         return chosen
 
     def _located(self, item: Item) -> Item:
@@ -187,16 +188,11 @@ class Waiting:
         self.emptied = emptied(self.known, found.files)
         self.notices.say(notices.ASTRAY, found.astray)
         self.notices.say(notices.EMPTIED, [*self.emptied])
-        self._missed = not_there(self._missed, found.files)
+        self._missed = not_there(self._missed, found.files, self.known)
         self.notices.say(notices.MISSED, [file.path for file in self._missed])
 
-    @property
-    def decided(self) -> Decided:
-        """What a person decided about its files."""
-        return self.known.decided
-
-    @decided.setter
-    def decided(self, decided: Decided) -> None:
+    def decide(self, decided: Decided) -> None:
+        """Take note of what a person decided about its files."""
         self.known.decide(decided)
         if self.feed is not None:
             self.feed.again = {path for _, path in decided.again}
@@ -270,7 +266,7 @@ class Waiting:
 
     def _is_done(self, found: Found, since: int | None, until: int | None) -> bool:
         taken = self.known.had(found)
-        if not taken or self._stopped(taken, since, until):
+        if not taken or is_stopped(taken, since, until):
             return False
         if since is not None or until is not None or any(map(is_span, taken)):
             return not minus(wanted(since, until), [span_of(t) for t in taken])
@@ -335,12 +331,6 @@ class Waiting:
         elif left:
             yield from self._row_parts(item, left, fresh=not taken)
 
-    def _stopped(self, taken: Sequence[Item], since: int | None, until: int | None) -> bool:
-        """Whether an interval is asked for of a file of which only some rows were taken."""
-        asked = since is not None or until is not None
-        is_whole = any(map(is_span, taken)) or not minus((0, FOREVER), [*map(extent_of, taken)])
-        return asked and bool(taken) and not is_whole
-
     def _check_spans(
         self, item: Item, taken: Sequence[Item], since: int | None, until: int | None,
         *, is_any: bool,
@@ -352,7 +342,7 @@ class Waiting:
             ConfigError: they were read otherwise, or it was begun as a whole.
         """
         place = f"{self.root}/{item.path}"
-        if self._stopped(taken, since, until):
+        if is_stopped(taken, since, until):
             raise ConfigError(notices.BEGUN_WHOLE.format(file=place))
         if not is_any or not taken:
             return
