@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import re
 from datetime import timedelta
 from enum import StrEnum
@@ -291,6 +292,12 @@ class Intake(Model):
         """Source columns that the file names; of others only the text is kept."""
         declared = {column.source or name for name, column in self.columns.items()}
         return frozenset(declared | {self.event_time, self.arrival_time or self.event_time})
+
+    @cached_property
+    def reading(self) -> str:
+        """How event times are read, as text: another one reads another instant."""
+        form = self.formats.get(self.event_time)
+        return json.dumps([self.event_time, self.zone, self.ambiguous or Ambiguous.EARLIER, form])
 
     @property
     def tz(self) -> ZoneInfo:

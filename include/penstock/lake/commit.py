@@ -145,6 +145,7 @@ class Table:
         properties = CommitProperties(
             app_transactions=[Transaction(application, number)], max_commit_retries=0
         )
+        rows = self._widened(rows)
         options: dict[str, Any] = {"schema_mode": "merge"} if self._grows(rows.schema) else {}
         who, version = application.partition(":")[0], self.delta.version() + 1
         self.settle()
@@ -179,6 +180,13 @@ class Table:
             if version == 0:
                 sync_folders(self.spec.uri)
             self._lasting = version
+
+    def _widened(self, rows: pa.Table) -> pa.Table:
+        """With null in the table's columns that the pipeline file does not declare any more."""
+        for field in pa.schema(self.delta.schema()):
+            if field.name not in rows.schema.names:
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        return rows
 
     def _grows(self, schema: pa.Schema) -> bool:
         known = {field.name for field in self.delta.schema().fields}

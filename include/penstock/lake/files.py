@@ -39,6 +39,7 @@ class Decided:
         again: what these plans took of these files counts as not taken.
         accepted: arrival numbers of unreadable files that a person has seen.
         seen: what a file has become after it was taken, as far as a person has seen it.
+        lies: numbers on the disk of files that were decided on as they were then.
         other: source folders whose files are not those that other folders had by their names.
     """
 
@@ -48,6 +49,7 @@ class Decided:
     accepted: set[int] = field(default_factory=set)
     seen: dict[Place, State] = field(default_factory=dict)
     other: set[str] = field(default_factory=set)
+    lies: dict[Place, int] = field(default_factory=dict)
 
     @property
     def steers(self) -> bool:
@@ -65,6 +67,19 @@ class Decided:
             {place for place in self.given_up if place[0] == plan},
             {place: now for place, now in self.as_it_is.items() if place[0] == plan},
         )
+
+
+def owner(place: str, paths: Sequence[str], whole: str = "") -> str | None:
+    """Which file of a plan a refused record's place names, wherever the source lay then.
+
+    Args:
+        place: of the record.
+        paths: of the plan's files, as it names them.
+        whole: of one of them where it lies now: that one, if it is the place.
+    """
+    ends = [path for path in paths if place.endswith(f"/{path.lstrip('/')}")]
+    exact = [path for path in ends if whole == place and whole.endswith(f"/{path.lstrip('/')}")]
+    return max(exact or ends, key=len, default=None)
 
 
 def decided(table: Table) -> Decided:
@@ -85,6 +100,7 @@ def decided(table: Table) -> Decided:
             found.other.add(value["folder"])
         found.accepted |= {*value["numbers"]}
         found.seen |= dict(zip(places, map(tuple, value.get("seen", ())), strict=False))
+        found.lies |= dict(zip(places, value.get("inodes", ()), strict=False))
     return found
 
 

@@ -93,7 +93,7 @@ def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
     except SourceError as away:
         return Queue(0, 0, False, f"{away.path}: {away.why}")
     changed, gone = tuple(rest.changed), sum(rest.emptied.values())
-    others = {what: some for what, some in rest.notices.items() if what not in APART and some}
+    others = {what: some for what, some in rest.notices.found.items() if what not in APART and some}
     return Queue(len(every), len(waiting), more or still_more, "", changed, gone, others)
 
 

@@ -17,7 +17,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import instant
 from penstock.lake import sample as samples
-from penstock.lake.ingest import source
+from penstock.lake.ingest import notices
 from penstock.lake.sample import Queue, Sample, SlackEffect
 from penstock.lake.tables import Tables
 from penstock.runtime.terminal_words import at, count, head, interval, pairs, put, share, table
@@ -31,11 +31,11 @@ ASSUMPTIONS = (
 @contextmanager
 def _shown() -> Iterator[None]:
     """What is odd about files stands in what is shown; the log would say it once more."""
-    source.log.disabled = True
+    notices.log.disabled = True
     try:
         yield
     finally:
-        source.log.disabled = False
+        notices.log.disabled = False
 
 
 @_shown()

@@ -369,6 +369,10 @@ def test_a_file_elsewhere_is_read_where_it_lies(world: World) -> None:
         reader.config["delta"], reader.place = str(place), place
         assert reader.take() == 5
         (place / "_delta_log" / f"{1:020d}.json").write_text(text.replace("part-", "./part-"))
+        assert reader.take() == 0, "it is the same file, however it is spelled"
+        for file in other.place.glob("part-*"):
+            shutil.copy(file, other.place / file.name.replace("part-", "copy-"))
+        (place / "_delta_log" / f"{2:020d}.json").write_text(text.replace("part-", "./copy-"))
         assert reader.take() == 5
 
 

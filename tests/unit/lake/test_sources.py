@@ -56,7 +56,7 @@ def test_what_is_left_alone_for_its_name_is_said(
         (live / link).symlink_to(target)
     found = waiting(live, format="csv")
     assert names(found.items()) == ["a.csv"]
-    notices = {why: sorted(some) for why, some in found.notices.items() if some}
+    notices = {why: sorted(some) for why, some in found.notices.found.items() if some}
     assert notices == {
         "left alone: a name that does not end in .csv": ["b.csv.gz", "in/notes", "kept", "old"]
     }, "what a link leads to is found by its own name only within the folder"

@@ -21,8 +21,8 @@ from penstock.control.explain import spoken
 from penstock.core.errors import TransientError
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.ingest.item import Item, opened
-from penstock.lake.ingest.reading import BROKEN
-from penstock.lake.ingest.received import INT96, readable, receive, rows_of
+from penstock.lake.ingest.reading import BROKEN, SourceError, is_of_system
+from penstock.lake.ingest.received import INT96, readable, receive, rows_of, with_parts
 from penstock.lake.ingest.verdict import instants
 
 TAIL_BYTES = 64 << 10
@@ -56,7 +56,7 @@ class Outlook:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self._due: dict[Item, int] = {}
+        self._due: dict[Item, int | None] = {}
 
     def reached(
         self, items: Sequence[Item], filesystem: pa.fs.FileSystem, now: int
@@ -68,35 +68,48 @@ class Outlook:
             filesystem: where it lies.
             now: the instant a plan would have, us.
         """
-        for count in range(len(items), 0, -1):
-            item = items[count - 1]
-            over = item.until is not None and item.until <= now  # of what is ahead it takes nothing
-            if over or self.due(item, filesystem) <= now:
-                self._due = {}
-                return tuple(items[:count])
-        return ()
+        end = len(items)
+        for at in range(end - 1, -1, -1):
+            item = items[at]
+            if item.until is not None and item.until <= now:  # of what is ahead it takes nothing
+                continue
+            due = self.due(item, filesystem)
+            if due is not None and due > now:
+                end = at
+            elif due is not None:  # the clock is right
+                break
+        if end:
+            self._due = {}
+        return tuple(items[:end])
 
-    def due(self, item: Item, filesystem: pa.fs.FileSystem) -> int:
-        """The instant, us, from which at most half of an item's last records are ahead."""
+    def due(self, item: Item, filesystem: pa.fs.FileSystem) -> int | None:
+        """The instant, us, from which at most half of an item's last records are ahead.
+
+        None: most of them say nothing of the time.
+        """
         if item not in self._due:
             self._due[item] = self._looked_up(item, filesystem)
         return self._due[item]
 
-    def error(self, item: Item, filesystem: pa.fs.FileSystem, now: int) -> ClockError:
-        """What to say of an item that is ahead."""
-        skew = self.pipeline.skew
-        ahead = timedelta(microseconds=self.due(item, filesystem) - now) + skew
+    def error(self, items: Sequence[Item], filesystem: pa.fs.FileSystem, now: int) -> ClockError:
+        """What to say of items of which the first is ahead."""
+        skew, item = self.pipeline.skew, items[0]
+        due = self.due(item, filesystem)
+        ahead = timedelta(microseconds=(now if due is None else due) - now) + skew
         return ClockError(item.path, ahead, skew)
 
-    def _looked_up(self, item: Item, filesystem: pa.fs.FileSystem) -> int:
+    def _looked_up(self, item: Item, filesystem: pa.fs.FileSystem) -> int | None:
         try:
             columns = _last(item, filesystem, self.pipeline)
             event_time, arrival = instants(columns, self.pipeline)
-        except (*BROKEN, LookupError):  # the plan's reader will say so
-            return BEGINNING
+        except (*BROKEN, LookupError) as broken:  # the plan's reader will say so
+            if is_of_system(broken):
+                raise SourceError(item.path, broken) from broken
+            return None
         known = pc.cast(pc.coalesce(arrival, event_time), pa.int64())
         times = np.sort(np.asarray(pc.fill_null(known, BEGINNING)))
-        return int(times[(len(times) - 1) // 2]) - micros(self.pipeline.skew) if len(times) else 0
+        middle = int(times[(len(times) - 1) // 2]) if len(times) else BEGINNING
+        return None if middle == BEGINNING else middle - micros(self.pipeline.skew)
 
 
 def _last(item: Item, filesystem: pa.fs.FileSystem, pipeline: Pipeline) -> pa.Table:
@@ -124,4 +137,4 @@ def _last_rows(item: Item, stream: pa.NativeFile, wanted: frozenset[str]) -> pa.
     names = [name for name in file.schema_arrow.names if name in wanted]
     rows = file.read_row_group(group, columns=names)
     begin = max(0, end - first - TAIL_ROWS)
-    return readable(rows.slice(begin, end - first - begin))
+    return with_parts(readable(rows.slice(begin, end - first - begin)), item)

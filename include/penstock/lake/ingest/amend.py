@@ -28,6 +28,7 @@ from penstock.lake.files import (
 from penstock.lake.ingest.item import Item, change, opened, stat_of
 from penstock.lake.ingest.origins import take_all, waiting_of
 from penstock.lake.ingest.plan import APPLICATION, Plan, Terms
+from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import UNREADABLE
 from penstock.lake.ingest.source import Waiting
@@ -139,11 +140,12 @@ class Amendment:
         path = file if inside == paths else _one_of(paths - inside, file)
         seen = [(taken.place, now) for taken, now in changed if inside or taken.whole.path == path]
         numbers = [r["arrival_seq"] for r in open_ if r["place"] == path]
+        states, inodes = [now[:2] for _, now in seen], [now[2] for _, now in seen]
         self._write(ACCEPTED, [place for place, _ in seen], reason, numbers=numbers,
-                    seen=[now for _, now in seen])  # fmt: skip
+                    seen=states, inodes=inodes)  # fmt: skip
         return path
 
-    def _changed(self, file: str) -> list[tuple[Taken, files.State]]:
+    def _changed(self, file: str) -> list[tuple[Taken, tuple[int, int, int]]]:
         """What plans took of a file, or of files in a folder, that is other now, and what it is."""
         mine = [t for t in self._taken if _is_named(t.whole.path, file)] or [
             t for t in self._taken if f"/{file.strip('/')}/" in t.whole.path
@@ -154,11 +156,13 @@ class Amendment:
             known.setdefault(t.file, []).extend(states)
         found = []
         for t in mine:
-            if t.item.version >= 0 or t.place in self._decided.again:
+            if t.item.version >= 0:
                 continue
             with suppress(OSError):  # it is away: nothing to be seen
                 now = _now(t.whole)
-                found += [(t, now)] if now not in known[t.file] else []
+                if t.place in self._decided.again and now[:2] != files.GONE:
+                    continue  # the next plan takes it
+                found += [(t, now)] if now[:2] not in known[t.file] else []
         return found
 
     def _exchanged(self, file: str) -> Waiting | None:
@@ -182,7 +186,8 @@ class Amendment:
         if not any(change(taken.whole) for taken in open_):
             raise ConfigError(f"{whole.path} is there as it was planned: the plan takes it.")
         now = {"size": about.st_size, "modified": about.st_mtime_ns}
-        return self._decide(AS_IT_IS, open_, reason, **now)
+        inodes = [about.st_ino] * len(open_)
+        return self._decide(AS_IT_IS, open_, reason, inodes=inodes, **now)
 
     def _open(self, file: str, may_stand: Sequence[Table] = ()) -> list[Taken]:
         """What unfinished plans read of a file, as far as nothing of them is committed.
@@ -211,7 +216,8 @@ class Amendment:
         """With the place where the door would read it, moved or renamed as it may be."""
         mine = self._present.get(taken.plan.origin)
         now = None if mine is None else mine.places
-        return replace(taken, whole=self._waiting(taken.plan).places.full(taken.item, now))
+        item = as_decided(taken.item, taken.plan.number, self._decided)
+        return replace(taken, whole=self._waiting(taken.plan).places.full(item, now))
 
     @cached_property
     def _present(self) -> dict[str, Waiting]:
@@ -299,10 +305,11 @@ class Amendment:
         for one in taken:
             later = [first for first in firsts if first > one.plan.first_seq]
             end = min(later, default=None)
+            paths = [t.item.path for t in self._taken if t.plan.number == one.plan.number]
             numbers |= {
                 r["arrival_seq"]
                 for r in self._refused
-                if r["place"].endswith(f"/{one.item.path.lstrip('/')}")
+                if files.owner(r["place"], paths, one.whole.path) == one.item.path
                 and one.plan.first_seq <= r["arrival_seq"]
                 and (end is None or r["arrival_seq"] < end)
             }
@@ -321,8 +328,8 @@ def _can_be_read(item: Item) -> bool:
     return True
 
 
-def _now(item: Item) -> files.State:
-    """What lies there.
+def _now(item: Item) -> tuple[int, int, int]:
+    """What lies there: its state, and its number on the disk.
 
     Raises:
         OSError: it cannot be looked at now.
@@ -330,8 +337,8 @@ def _now(item: Item) -> files.State:
     try:
         about = stat_of(item)
     except FileNotFoundError:
-        return files.GONE
-    return about.st_size, about.st_mtime_ns
+        return *files.GONE, 0
+    return about.st_size, about.st_mtime_ns, about.st_ino
 
 
 def _is_named(path: str, file: str) -> bool:

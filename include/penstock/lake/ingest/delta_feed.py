@@ -7,6 +7,7 @@ Source: Delta's streaming source for Spark (snapshot, then commits; a commit tha
 """
 
 import json
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from deltalake.exceptions import DeltaError
 from penstock.config.pipeline import FileFormat
 from penstock.lake.ingest.delta_log import (
     Added,
+    Commits,
     DeltaSourceError,
     actions,
     added,
@@ -34,6 +36,14 @@ from penstock.lake.ingest.delta_log import (
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.reading import SourceError
 
+log = logging.getLogger(__name__)
+
+PART, LISTED = "partition.", ("path", "size_bytes", "modification_time")
+"""Of a table's files as they are listed: not the statistics, which hold dates of any year."""
+APART = (
+    "What is rewritten in it would come twice. Name another table, or begin afresh: penstock remove"
+    " PIPELINE, then start it"
+)
 NONE = -1
 """Of an item: no version. Plans of Penstock before versions were noted say so."""
 
@@ -55,12 +65,23 @@ class DeltaFeed:
         self._whole: set[str] = set()
         self._sets: dict[int, list[Item]] = {}
         self._upto = NONE
-        self._newest: tuple[int, int] | None = None
+        self.again: set[str] = set()
+        self._log: Commits = {}
+        self._brought: dict[int, set[str]] = {}
+        self._others: set[str] = set()
         self._table = ""
         self._kinds: dict[str, str] = {}
 
-    def take(self, items: Iterable[Item]) -> None:
-        """Note that a plan has taken these, named from the table's folder."""
+    def take(self, items: Iterable[Item], *, own: bool = True) -> None:
+        """Note that a plan has taken these, named from the table's folder.
+
+        Args:
+            items: what was taken.
+            own: of this source; else of the pipeline's other one.
+        """
+        if not own:
+            self._others |= {item.table for item in items if item.table}
+            return
         for item in items:
             self._taken.setdefault(item.version, {})[item.path] = item
             if item.end < 0 and item.since is None and item.until is None:
@@ -80,6 +101,10 @@ class DeltaFeed:
             return False
         return (size, name) == (item.size, item.table)
 
+    def left(self) -> list[Item]:
+        """Of those that were found the files that no plan has taken to their end."""
+        return [item for item in self.found() if item.path not in self._whole]
+
     def found(self) -> list[Item]:
         """Files of the versions that are not taken as a whole, in the order they came.
 
@@ -87,16 +112,18 @@ class DeltaFeed:
             SourceError: there is no table now.
             DeltaSourceError: it cannot be followed.
         """
-        newest = max(commits(self.filesystem, self.root).items(), default=None)
-        if self._upto == NONE or newest is None or newest != self._newest:
-            self._follow(opened(self.uri, self.filesystem, self.root))
-            self._newest = newest
+        now = commits(self.filesystem, self.root)
+        if self._upto == NONE or not now or now != self._log:
+            delta = opened(self.uri, self.filesystem, self.root)
+            changed = [v for v, state in now.items() if self._log.get(v, state) != state]
+            self._follow(delta, changed)
+            self._log = now
         for version, files in [*self._sets.items()]:
             if all(i.path in self._whole for i in files) and version < self._upto:
                 del self._sets[version]
         return [i for v in sorted(self._sets) for i in self._sets[v]]
 
-    def _follow(self, delta: DeltaTable) -> None:
+    def _follow(self, delta: DeltaTable, changed: Collection[int]) -> None:
         metadata, newest = delta.metadata(), int(delta.version())
         name = str(metadata.id)
         refuse_mapping(self.root, metadata.configuration)
@@ -105,50 +132,66 @@ class DeltaFeed:
         if self._table and self._table != name:
             said = "another table lies here now (its id has changed)"
             raise DeltaSourceError(self.root, said)
+        if name in self._others:
+            said = "the pipeline's other source has taken this table (by its id) already"
+            raise DeltaSourceError(self.root, said, APART)
         if self._upto == NONE:
             self._begin(delta, name)
         if newest < self._upto:
             said = f"its newest version is {newest}, but {self._upto} was read already"
             raise DeltaSourceError(self.root, said)
-        self._look_again(delta, name)
+        for version in {*changed, self._upto}:
+            self._look_again(delta, name, version)
         for version in range(self._upto + 1, newest + 1):
+            if version in self.skip:
+                log.warning("version %d of %s is skipped, as skip: says", version, self.root)
             files = added(self.filesystem, self.root, version, skip=version in self.skip)
             self._sets[version] = self._items(files, version, name, snapshot=False)
+            self._brought[version] = {f.path for f in files}
             self._upto = version
         self._table = name
 
-    def _look_again(self, delta: DeltaTable, name: str) -> None:
-        """Read the newest version that was read again, before what follows it.
+    def _look_again(self, delta: DeltaTable, name: str, version: int) -> None:
+        """Read a version again before what follows: the newest one, and each whose commit changed.
 
-        Its commit may have been there in part, as in a table that is being copied: what is missing
-        is taken now. Or another one stands in its place, as in a table put back from a backup.
+        It may have been there in part, as in a table that is being copied: what is missing is taken
+        now. Or another one stands in its place, as in a table put back from a backup.
         """
-        version, taken = self._upto, self._taken.get(self._upto, {})
-        listed = self._sets.get(version, [])
-        if version in self.skip or not (listed or taken or version in self._sets):
+        taken, listed = self._taken.get(version, {}), self._sets.get(version, [])
+        read = self._brought.get(version)
+        if version in self.skip or not (listed or taken or read is not None):
             return
         if version not in commits(self.filesystem, self.root):
             return  # cleaned: it was whole before
         now = brought(self.filesystem, self.root, version)
-        had = {i.path for i in listed} | taken.keys()
+        had = {i.path for i in listed} | taken.keys() | (read or set())
         snapshot = any(i.snapshot for i in [*listed, *taken.values()])
         if now <= had if snapshot else now == had:
             return
-        if not taken:  # no plan speaks of it
+        if not taken and version == self._upto:  # no plan speaks of it
             self._sets.pop(version, None)
             self._upto = version - 1
             if not self._taken:
                 self._begin(delta, name)
             return
+        self._complete(version, name, taken.keys() | (read or set()), snapshot=snapshot)
+
+    def _complete(self, version: int, name: str, had: Collection[str], *, snapshot: bool) -> None:
+        """Take what came to a version after it was read.
+
+        Raises:
+            DeltaSourceError: it is another one.
+        """
         if snapshot:
             whole = self._snapshot(self._at(version), version, name)
         else:
             files = added(self.filesystem, self.root, version, skip=False)
             whole = self._items(files, version, name, snapshot=False)
-        if not taken.keys() <= {i.path for i in whole}:
+        if not {*had} <= {i.path for i in whole}:
             said = f"version {version} is not what it was when it was read: other files came in it"
             raise DeltaSourceError(self.root, said)
         self._sets[version] = whole
+        self._brought[version] = {i.path for i in whole}
 
     def _begin(self, delta: DeltaTable, name: str) -> None:
         """Find where the plans stopped; a table of which nothing was taken begins here."""
@@ -157,8 +200,12 @@ class DeltaFeed:
         if not former and not known:
             self._sets = {(v := int(delta.version())): self._snapshot(delta, v, name)}
             self._upto = v
+        elif not known and self._is_new(delta, name, former):
+            self._sets = {(v := int(delta.version())): self._snapshot(delta, v, name)}
+            self._upto = v
+            return
         elif not known:
-            self._upto = self._former(delta, name, set(former)) - 1
+            self._upto = self._former(delta, name, (self._whole & set(former)) - self.again) - 1
             return
         for version, items in known.items():
             one = max(items.values(), key=lambda i: i.files)
@@ -170,6 +217,15 @@ class DeltaFeed:
                 files = added(self.filesystem, self.root, version, skip=False)
                 self._sets[version] = self._items(files, version, name, snapshot=False)
             self._upto = max(self._upto, version)
+
+    def _is_new(self, delta: DeltaTable, name: str, former: Collection[str]) -> bool:
+        """Whether no file that plans without versions took was ever in the table."""
+        log = [*commits(self.filesystem, self.root)]
+        if not log or log[0] > 0:
+            return False
+        ever = {i.path for i in self._snapshot(delta, int(delta.version()), name)}
+        ever |= {path for v in log for path in brought(self.filesystem, self.root, v)}
+        return ever.isdisjoint(former)
 
     def _former(self, delta: DeltaTable, name: str, taken: set[str]) -> int:
         """The version at which plans without versions stopped: the first not taken as a whole."""
@@ -197,15 +253,21 @@ class DeltaFeed:
 
     def _snapshot(self, delta: DeltaTable, version: int, name: str) -> list[Item]:
         """All files of a version, those first that came first."""
-        rows = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-        files = [_listed(row) for row in rows]
-        came, partial = dict[str, int](), set[str]()
+        listed = pa.table(delta.get_add_actions(flatten=True))
+        names = [n for n in listed.column_names if n in LISTED or n.startswith(PART)]
+        files = [_listed(row) for row in listed.select(names).to_pylist()]
+        came, partial, said = dict[str, int](), set[str](), dict[str, Added]()
         for at in commits(self.filesystem, self.root):
-            for action in actions(self.filesystem, self.root, at) if at <= version else ():
+            if at < version:
+                self._brought[at] = set()
+            for action in self._actions(at) if at <= version else ():
                 if (add := action.get("add")) is not None:
+                    if at < version and add.get("dataChange", True):
+                        self._brought[at].add(named(add).path)
                     path = named(add).path
-                    came[path] = at
+                    came[path], said[path] = at, named(add)
                     (partial.add if add.get("deletionVector") else partial.discard)(path)
+        files = [said.get(file.path, file) for file in files]  # values as whoever wrote them put it
         features = delta.protocol().reader_features or []
         unknown = "deletionVectors" in features and any(f.path not in came for f in files)
         if unknown or any(f.path in partial for f in files):
@@ -217,6 +279,12 @@ class DeltaFeed:
             )
         files.sort(key=lambda f: (came.get(f.path, NONE), f.modified, f.path))
         return self._items(files, version, name, snapshot=True)
+
+    def _actions(self, version: int) -> list[dict[str, Any]]:
+        try:
+            return [*actions(self.filesystem, self.root, version)]
+        except DeltaSourceError as cleaned:
+            raise SourceError(self.root, "its log was cleaned as it was read") from cleaned
 
     def _items(self, files: list[Added], version: int, name: str, *, snapshot: bool) -> list[Item]:
         return [
@@ -236,6 +304,6 @@ def _whole(item: Item) -> Item:
 
 def _listed(row: dict[str, Any]) -> Added:
     """A file as deltalake lists it: its path as the log writes it, values by type."""
-    parts = {n.removeprefix("partition."): v for n, v in row.items() if n.startswith("partition.")}
+    parts = {n.removeprefix(PART): v for n, v in row.items() if n.startswith(PART)}
     values = {name: None if v is None or v == "" else str(v) for name, v in parts.items()}
     return Added(place_in(row["path"]), row["size_bytes"], row["modification_time"], values)

@@ -54,15 +54,20 @@ class Added:
     values: dict[str, str | None]
 
 
-def commits(filesystem: pa.fs.FileSystem, root: str) -> dict[int, int]:
-    """Bytes of the commits that the log holds, by version, ascending; an absent log has none."""
+Commits = dict[int, tuple[int, int]]
+"""Bytes and modification (nanoseconds) of the commits that a log holds, by version, ascending."""
+
+
+def commits(filesystem: pa.fs.FileSystem, root: str) -> Commits:
+    """What the log holds; an absent one nothing."""
     selector = pa.fs.FileSelector(f"{root}/{LOG}", allow_not_found=True)
     try:
-        found = [(PurePosixPath(i.base_name), i.size) for i in filesystem.get_file_info(selector)]
+        infos = filesystem.get_file_info(selector)
+        found = [(PurePosixPath(i.base_name), (i.size, i.mtime_ns)) for i in infos]
     except OSError as away:
         raise SourceError(root, away) from away
     return dict(sorted(
-        (int(n.stem), size) for n, size in found if n.suffix == ".json" and len(n.stem) == DIGITS
+        (int(n.stem), state) for n, state in found if n.suffix == ".json" and len(n.stem) == DIGITS
         if n.stem.isdigit()
     ))  # fmt: skip
 

@@ -16,19 +16,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import Definition, Mode, Pipeline, Source
+from penstock.config.pipeline import Ambiguous, Definition, Mode, Pipeline, Source
 from penstock.core.clock import Clock
-from penstock.core.errors import TerminalError
+from penstock.core.errors import ConfigError, TerminalError
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake import proposed
 from penstock.lake.commit import ConflictError, Table
-from penstock.lake.files import DETAIL, Decided, decided
+from penstock.lake.files import DETAIL, Decided, decided, owner
 from penstock.lake.ingest.ahead import Outlook
 from penstock.lake.ingest.judging import judged_items
+from penstock.lake.ingest.notices import BY_ORDER
 from penstock.lake.ingest.origins import waiting_of
 from penstock.lake.ingest.place import check_apart
-from penstock.lake.ingest.plan import APPLICATION, Plan, Terms
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, reading_of
 from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.reading import told_apart
 from penstock.lake.ingest.rows import accepted_rows, block_rows, refused_rows
@@ -88,7 +89,10 @@ class Door:
             ClockError: most of what waits is ahead of the clock; call again.
             SourceError: the source cannot be read now; call again later.
             TerminalError: the log is not what it was: a person has to put something back.
+            ConfigError: no interval can be taken alone.
         """
+        if (since, until) != (None, None) and self.pipeline.ambiguous is Ambiguous.BY_ORDER:
+            raise ConfigError(BY_ORDER.format(file=self.pipeline.path))
         self._catch_up()
         self._decided()
         plan = self._unfinished(self.blocks.last(APPLICATION))
@@ -131,7 +135,10 @@ class Door:
             if self._last.origin == LIVE:
                 self._last_live = self._last
             for origin, waiting in self._waiting.items():
-                waiting.take(self._last.items, row["number"], own=origin == row["origin"])
+                waiting.take(
+                    self._last.items, row["number"], own=origin == row["origin"],
+                    reading=reading_of(self._last.definition),
+                )  # fmt: skip
         sealed = self._block_tail.take()
         if sealed.num_rows:
             last = sealed.slice(sealed.num_rows - 1).to_pylist()[0]
@@ -193,7 +200,7 @@ class Door:
         if not items:
             kind = self._silence(now) if origin == LIVE else None
         if found and not items and kind is not BlockKind.IDLE:
-            raise self._outlook.error(whole[-1], waiting.filesystem, now)
+            raise self._outlook.error(whole, waiting.filesystem, now)
         if kind is None:
             return None
         if clock < now:
@@ -229,7 +236,7 @@ class Door:
         if version != self._files[0]:
             self._files = version, decided(self.decisions)
             for waiting in self._waiting.values():
-                waiting.decided = self._files[1]
+                waiting.decide(self._files[1])
         return self._files[1]
 
     def _silence(self, now: int) -> BlockKind | None:
@@ -259,8 +266,8 @@ class Door:
         files = self._in_effect(plan)
         mine = self._waiting.get(plan.origin)
         now = None if mine is None else mine.places
-        whole = ((waiting.places.full(i, now), i.path) for i in plan.items)
-        items = (as_decided(item, path, plan.number, files) for item, path in whole)
+        decided = (as_decided(item, plan.number, files) for item in plan.items)
+        items = (waiting.places.full(item, now) for item in decided)
         for path, received, judged in judged_items(items, waiting, plan, terms.definition, newest):
             with told_apart(path):
                 if terms.seen is not None and judged.ids is not None:
@@ -291,8 +298,9 @@ class Door:
             return decisions
         stands = self._standing(plan, self.quarantine, ["arrival_seq", "place", "detail"])
         known = {r["place"] for r in stands.to_pylist() if r["detail"] == DETAIL}
-        held = {g for g in decisions.given_up if any(p.endswith(g[1]) for p in known)}
-        return replace(decisions, given_up=held)
+        paths = [item.path for item in plan.items]
+        held = {(plan.number, path) for place in known if (path := owner(place, paths)) is not None}
+        return replace(decisions, given_up=held & decisions.given_up)
 
     def _by(self, plan: Plan) -> Terms:
         """What the plan is carried out by: the pipeline file as it was when the plan was made."""

@@ -6,7 +6,7 @@ bytes at the same place.
 
 from hashlib import blake2b
 
-from penstock.lake.ingest.reading import SourceError, SourceFile
+from penstock.lake.ingest.reading import SourceFile
 
 ENDING_BYTES = 4 << 10
 
@@ -26,12 +26,26 @@ def ending(file: SourceFile, size: int) -> str:
 
 
 def ending_of(place: str, size: int) -> str:
-    """The same of a file by its place; empty: it cannot be read now, as who reads it will say."""
-    try:
-        with SourceFile(place) as file:
-            return ending(file, size)
-    except SourceError:
-        return ""
+    """The same of a file by its place.
+
+    Raises:
+        SourceError: it cannot be read now.
+    """
+    with SourceFile(place) as file:
+        return ending(file, size)
+
+
+def has_record(place: str, size: int, line: int) -> bool:
+    """Whether there is something of a line, numbered from 1, before a size.
+
+    Raises:
+        SourceError: it cannot be read now.
+    """
+    with SourceFile(place) as file:
+        at = 0
+        for _ in range(line - 1):
+            at = line_end(file, at)
+    return at < size
 
 
 def line_end(file: SourceFile, at: int) -> int:

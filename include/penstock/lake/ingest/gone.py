@@ -11,29 +11,33 @@ from pathlib import PurePosixPath
 
 from penstock.core.window import FOREVER
 from penstock.lake.files import GONE
-from penstock.lake.ingest.known import Had, Known, mark
+from penstock.lake.ingest.known import Had, Known, mark, names_of
 from penstock.lake.ingest.listing import Found
 from penstock.lake.ingest.spans import extent_of, is_span, minus
 
 
-def gone(known: Known, files: Sequence[Found]) -> Iterator[list[Had]]:
-    """What was taken of each file that is not there, unless a person has seen that.
-
-    Args:
-        known: what was taken.
-        files: what lies there now.
-    """
-    names, marks = _names(files), {mark(f) for f in files}
-    for name, some in known.here():
-        is_here = name in names or any(mark(had.item) in marks for had in some)
-        if not is_here and not all(_is_settled(known, had) for had in some):
+def gone(known: Known) -> Iterator[list[Had]]:
+    """What was taken of each file that was not there at the last look, unless a person knows."""
+    for file in known.here():
+        some = known.counting(file)
+        if file not in known.present and not all(_is_settled(known, had) for had in some):
             yield some
 
 
-def not_there(some: Sequence[Found], files: Sequence[Found]) -> list[Found]:
-    """Which files are not there, also under no other name; each once."""
-    names, marks = _names(files), {mark(f) for f in files}
-    return [f for f in dict.fromkeys(some) if f.real not in names and mark(f) not in marks]
+def not_taken_again(known: Known, files: Sequence[Found]) -> str | None:
+    """A file that a person wants to be taken again, and that is gone before it was."""
+    names = names_of(files)
+    for had in known.awaited():
+        if had.item.path not in names and not _is_settled(known, had):
+            return had.item.path
+    return None
+
+
+def not_there(some: Sequence[Found], files: Sequence[Found], known: Known) -> list[Found]:
+    """Which files are not there, also under no other name, as nobody knows; each once."""
+    names, marks = names_of(files), {mark(f) for f in files}
+    left = [f for f in dict.fromkeys(some) if f.real not in names and mark(f) not in marks]
+    return [f for f in left if not any(_is_settled(known, had) for had in known.named(f.real))]
 
 
 def emptied(known: Known, files: Sequence[Found]) -> dict[str, int]:
@@ -44,7 +48,7 @@ def emptied(known: Known, files: Sequence[Found]) -> dict[str, int]:
     """
     left = {folder for f in files for folder in PurePosixPath(f.path).parents}
     found: dict[str, int] = {}
-    for some in gone(known, files):
+    for some in gone(known):
         folders = reversed(PurePosixPath(some[0].item.path).parents)
         folder = next((str(f) for f in folders if f not in left), None)
         if folder is not None:
@@ -52,18 +56,14 @@ def emptied(known: Known, files: Sequence[Found]) -> dict[str, int]:
     return found
 
 
-def begun(known: Known, files: Sequence[Found]) -> str | None:
+def begun(known: Known) -> str | None:
     """A file that is gone, and of which a part was never taken."""
-    for some in gone(known, files):
+    for some in gone(known):
         items = [had.item for had in some]
         whole = any(map(is_span, items)) or not minus((0, FOREVER), [extent_of(i) for i in items])
         if not whole:
             return items[0].path
     return None
-
-
-def _names(files: Sequence[Found]) -> set[str]:
-    return {name for f in files for name in (f.path, f.real)}
 
 
 def _is_settled(known: Known, had: Had) -> bool:

@@ -20,6 +20,7 @@ MOVED = (
     "it is not there: put its table back, or, if that was moved, name its present place as delta:"
     " in the pipeline file"
 )
+FIRST = "."
 GONE = (FileNotFoundError, NotADirectoryError)
 NO_FILE = {errno.EINVAL, errno.ENXIO}
 
@@ -46,7 +47,9 @@ class Item:
         real: which file it is by name, where ``path`` leads there by a link; to be read: whole.
         root: of the source's folder, as ``folder_name`` names it; empty: a former version's.
         device, inode: which file it is on the disk; 0: not known.
-        ending: of a text: digest of its last bytes when it was planned; empty: not known.
+        ending: digest of its last bytes when it was planned; empty: not known.
+        head: of which file it is a part: the place (plan and path) of its first one; FIRST: that
+            is this one; empty: a former version's.
     """
 
     path: str
@@ -69,6 +72,7 @@ class Item:
     device: int = 0
     inode: int = 0
     ending: str = ""
+    head: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -103,11 +107,21 @@ def opened(item: Item) -> Iterator[SourceFile]:
             raise
         raise SourceError(item.path, f"{said}; {REMEDY}") from why
     with file:
+        _refuse_part(item, file)
         _refuse_changed(item, file)
         try:
             yield file
         finally:
             _refuse_changed(item, file)
+
+
+def _refuse_part(item: Item, file: SourceFile) -> None:
+    """A data file of a table is never written again; but the table may just be copied."""
+    if item.version >= 0 and not item.real and (size := file.about().st_size) != item.size:
+        said = (
+            f"{size:,} bytes are there, and the table's log says {item.size:,}: is it copied now?"
+        )
+        raise SourceError(item.path, f"{said} Bring back the whole file")
 
 
 def _refuse_changed(item: Item, file: SourceFile) -> None:
@@ -139,7 +153,7 @@ def is_grown(item: Item, size: int, inode: int, ended: Callable[[int], str]) -> 
     """
     if item.format == FileFormat.PARQUET.value or size <= item.size:
         return False
-    return item.inode in {0, inode} and (not item.ending or item.ending == ended(item.size))
+    return item.inode in {0, inode} and item.ending == ended(item.size) != ""
 
 
 def change(item: Item) -> str | None:

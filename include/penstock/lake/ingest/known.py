@@ -1,21 +1,19 @@
-"""Which files plans have taken: by name, by what they are, and from which folder.
+"""Which files plans have taken: by what they are on the disk, by name, and from which folder.
 
-A name says which file is meant, but folders are moved and exchanged, files archived and linked
-back, and links pointed elsewhere. So a plan also notes the folder, and size, time, device and
-number of each file.
+A name says which file is meant, but folders are moved and exchanged, files renamed, archived and
+linked back, and links pointed elsewhere. So a plan also notes the folder, and of each file size,
+time, device, number and a digest of its end; and of the rest of a file, of which it is the rest.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
 from penstock.lake.files import GONE, Decided, Place, State
-from penstock.lake.ingest.item import Item
+from penstock.lake.ingest.item import FIRST, Item, is_grown
 from penstock.lake.ingest.listing import Found
-
-Mark = tuple[int, int, int, int]
-"""Device, number, size and modification: which file it is on the disk, as it is."""
+from penstock.lake.ingest.spans import is_span
 
 
 class How(Enum):
@@ -28,11 +26,41 @@ class How(Enum):
     UNCLEAR = auto()  # the name of a file of another folder, and not its size and time
 
 
+class Like(Enum):
+    """How a file is still the one that was taken."""
+
+    SAME = auto()  # size and time are known
+    GROWN = auto()  # a text, longer, with what was there before
+    TOUCHED = auto()  # of the same size and with the same end, at another time
+
+
 class Had(NamedTuple):
-    """An item that was taken, and what decisions call it."""
+    """An item that was taken, what decisions call it, and how its event times were read."""
 
     place: Place
     item: Item
+    reading: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class TakenFile:
+    """What plans have taken of one file, under whatever names.
+
+    Attributes:
+        head: names it: the first part's place, as later parts write it down.
+        own: it was taken by this source, also; else only by the pipeline's other one.
+        parts: in the order of the plans.
+    """
+
+    head: str
+    own: bool = False
+    parts: list[Had] = field(default_factory=list)
+
+
+Match = tuple[TakenFile | None, Like | None]
+"""What a file was taken as, and how it still is that; only by its name: not at all."""
+Ending = Callable[[Found | Item, int], str]
+"""Digest of the bytes before a size of a file as it is now, where there is a record in them."""
 
 
 @dataclass(slots=True)
@@ -41,15 +69,21 @@ class Known:
 
     Attributes:
         folder: in which the source's files lie by now (``folder_name``).
+        ending: reads a file's end.
         decided: what a person decided.
+        present: what was taken of the files that were there at the last look.
     """
 
     folder: str
+    ending: Ending
     decided: Decided = field(default_factory=Decided)
-    _names: dict[str, list[Had]] = field(default_factory=dict)
-    _marks: dict[Mark, list[Had]] = field(default_factory=dict)
+    present: set[TakenFile] = field(default_factory=set)
+    _heads: dict[str, TakenFile] = field(default_factory=dict)
+    _names: dict[str, list[TakenFile]] = field(default_factory=dict)
+    _inodes: dict[int, list[TakenFile]] = field(default_factory=dict)
+    _claimed: set[TakenFile] = field(default_factory=set)
 
-    def take(self, item: Item, number: int, *, own: bool, named: str) -> None:
+    def take(self, item: Item, number: int, *, own: bool, named: str, reading: str = "") -> None:
         """Note that a plan has taken an item.
 
         Args:
@@ -57,91 +91,205 @@ class Known:
             number: of the plan.
             own: it is of this source; else of the pipeline's other one.
             named: its path, as the plan names it.
+            reading: how its event times were read; empty: not known.
         """
-        had = Had((number, named), item)
-        if own:
-            for name in {item.path, item.real or item.path}:
-                self._names.setdefault(name, []).append(had)
+        had = Had((number, named), item, reading)
+        file = self._of(item, f"{number}:{named}")
+        file.parts.append(had)
+        file.own |= own
+        for name in {item.path, item.real or item.path} if own else ():
+            _add(self._names, name, file)
         if item.inode:
-            self._marks.setdefault(mark(item), []).append(had)
+            _add(self._inodes, item.inode, file)
+
+    def _of(self, item: Item, place: str) -> TakenFile:
+        """The file of which an item is a part."""
+        file = self._heads.get(place if item.head in {"", FIRST} else item.head)
+        if file is None and not item.head:  # of a former version: by its name
+            some = self._names.get(item.real or item.path, ())
+            file = next((f for f in reversed(some) if self._is_one(f, item)), None)
+        file = file or TakenFile(place)
+        self._heads[place] = file
+        return file
+
+    def _is_one(self, file: TakenFile, item: Item) -> bool:
+        last = file.parts[-1].item
+        return last.root == item.root and last.inode in {0, item.inode}
+
+    def decide(self, decided: Decided) -> None:
+        """Take note of what a person decided."""
+        self.decided = decided
+        for (number, path), inode in decided.lies.items():
+            file = self._heads.get(f"{number}:{path}")
+            if file is not None and inode:
+                _add(self._inodes, inode, file)
+
+    def look(self, files: Sequence[Found]) -> list[How]:
+        """How the files that lie there now stand to what was taken."""
+        self._claimed = {file for f in files if (file := self._by_inode(f)[0]) is not None}
+        matches = [self.match(f) for f in files]
+        self.present = {file for file, _ in matches if file is not None}
+        return [self._how(f, *match) for f, match in zip(files, matches, strict=True)]
+
+    def match(self, file: Found | Item) -> Match:
+        """What a file was taken as."""
+        found = self._by_inode(file)
+        return found if found[0] is not None else self._by_name(file)
 
     def had(self, file: Found | Item) -> list[Item]:
         """What was taken of a file, as far as it counts."""
-        return [had.item for had in (*self._named(file), *self._marked(file))]
+        taken, _ = self.match(file)
+        return [] if taken is None else [had.item for had in self.counting(taken)]
 
-    def how(self, file: Found) -> How:
-        """How a file stands to what was taken."""
-        named = self._named(file)
-        if not named and self._marked(file):
-            return How.ELSEWHERE
-        if not named:
-            return How.UNCLEAR if self.namesakes(file) else How.NEW
-        if not any(self._fits(file, had) for had in named):
-            return How.CHANGED
-        return How.ELSEWHERE if all(map(self._is_of_another, named)) else How.TAKEN
+    def head(self, file: Item) -> str:
+        """Of which file the next part of it is one."""
+        taken, _ = self.match(file)
+        return FIRST if taken is None else taken.head
 
-    def namesakes(self, file: Found) -> list[Place]:
+    def goes_on(self, file: Item) -> bool:
+        """Whether the rest of a file, of which parts were taken, is still that file's."""
+        return self.match(file)[1] in {Like.SAME, Like.GROWN}
+
+    def read_otherwise(self, file: Item, reading: str) -> bool:
+        """Whether an interval of it was taken while its event times were read in another way."""
+        taken, _ = self.match(file)
+        parts = [] if taken is None else self.counting(taken)
+        return any(is_span(had.item) and had.reading not in {"", reading} for had in parts)
+
+    def is_others(self, file: Item) -> bool:
+        """Whether the pipeline's other source has taken it."""
+        taken, like = self.match(file)
+        return taken is not None and like is not None and not taken.own
+
+    def namesakes(self, file: Found | Item) -> list[Place]:
         """What was taken under its name from other folders, unless these are known to be others."""
-        some = self._by_name(file.real) if self.folder not in self.decided.other else []
-        return [had.place for had in some if self._is_of_another(had)]
+        if self.folder in self.decided.other:
+            return []
+        some = self._names.get(file.real or file.path, ())
+        parts = [had for taken in some for had in self.counting(taken)]
+        return [had.place for had in parts if self._is_of_another(had)]
 
-    def here(self) -> Iterator[tuple[str, list[Had]]]:
-        """What was taken from this folder, as far as it counts, by which file it is."""
-        for name in self._names:
-            some = [had for had in self._by_name(name) if not self._is_of_another(had)]
-            if some:
-                yield name, some
+    def here(self) -> Iterator[TakenFile]:
+        """What was taken from this folder, as far as it counts."""
+        for file in {f: None for some in self._names.values() for f in some}:
+            some = [had for had in self.counting(file) if had.item.version < 0]  # no table's
+            if any(not self._is_of_another(had) for had in some):
+                yield file
+
+    def awaited(self) -> Iterator[Had]:
+        """What is to be taken again, and was not yet, of this folder."""
+        for place in self.decided.again:
+            file = self._heads.get(f"{place[0]}:{place[1]}")
+            if file is None or not file.own or self.counting(file) or file in self.present:
+                continue
+            names = {name for had in file.parts for name in (had.item.path, had.item.real) if name}
+            newer = (f for name in names for f in self._names.get(name, ()) if self.counting(f))
+            if next(newer, None) is None:
+                yield file.parts[-1]
 
     def states(self, file: Found) -> list[State]:
         """What a file was taken as, and what of it since a person has seen."""
-        return [
-            state
-            for place, item in self._named(file)
-            for state in self.decided.known(place, (item.size, item.modified))
-            if state != GONE
-        ]
+        taken, _ = self.match(file)
+        parts = [] if taken is None else self.counting(taken)
+        return [state for had in parts for state in self._known(had) if state != GONE]
 
-    def goes_on(self, item: Item, is_grown: Callable[[Item, Item], bool]) -> bool:
-        """Whether the rest of a file, of which parts were taken, is still that file's.
+    def named(self, name: str) -> list[Had]:
+        """Whatever was taken under a name."""
+        return [had for file in self._names.get(name, ()) for had in file.parts]
 
-        Args:
-            item: the file as it is now.
-            is_grown: whether a file, as it was taken and as it is now, is a text that only grew.
-        """
-        return any(
-            self._fits(item, had) or is_grown(had.item, item)
-            for had in self._named(item) or self._marked(item)
-        )
+    def is_renamed(self, file: Found) -> bool:
+        """Whether the file that had its name lies there under another one."""
+        some = self._names.get(file.real, ())
+        return any(taken in self._claimed for taken in some)
 
-    def _named(self, file: Found | Item) -> list[Had]:
-        """What was taken of it by its name, or of what a link there led to, if that is the same."""
-        some = self._by_name(file.real or file.path)
-        some = [h for h in some if not self._is_of_another(h) or self._fits(file, h)]
-        if some:
-            return some
-        linked = self._counting(self._names.get(file.path, ()))
-        return [had for had in linked if self._fits(file, had)]
+    def is_given_up(self, file: Found) -> bool:
+        """Whether nothing of it was read, as a person has decided."""
+        taken, _ = self.match(file)
+        return taken is not None and self._is_given_up(self.counting(taken))
 
-    def _marked(self, file: Found | Item) -> list[Had]:
-        some = self._counting(self._marks.get(mark(file), ()))
-        return [had for had in some if had.place not in self.decided.given_up]
+    def _is_given_up(self, parts: Sequence[Had]) -> bool:
+        return all(had.place in self.decided.given_up for had in parts)
 
-    def _by_name(self, real: str) -> list[Had]:
-        some = self._counting(self._names.get(real, ()))
-        return [had for had in some if (had.item.real or had.item.path) == real]
+    def counting(self, file: TakenFile) -> list[Had]:
+        """Its parts, without what is to be taken again."""
+        return [had for had in file.parts if had.place not in self.decided.again]
+
+    def _how(self, file: Found, taken: TakenFile | None, like: Like | None) -> How:
+        if taken is None:
+            return How.UNCLEAR if self.namesakes(file) else How.NEW
+        mine = (h.item for h in self.counting(taken) if not self._is_of_another(h))
+        names = {file.real, file.path}
+        is_named = taken.own and any(i.real == file.real or i.path in names for i in mine)
+        if like is None or (is_named and like is not Like.SAME):
+            return How.CHANGED
+        return How.TAKEN if is_named else How.ELSEWHERE
+
+    def _by_inode(self, file: Found | Item) -> Match:
+        for taken in reversed(self._inodes.get(file.inode, ()) if file.inode else ()):
+            parts = self.counting(taken)
+            if self._is_given_up(parts):
+                continue  # nothing of it was read: only its name counts
+            if (like := self._likeness(parts, file)) is not None:
+                return taken, like
+        return None, None
+
+    def _likeness(self, parts: Sequence[Had], file: Found | Item) -> Like | None:
+        """How a file with the same number is still the one that was taken."""
+        state = file.size, file.modified
+        for had in parts:
+            same_disk = had.item.device in {0, file.device}
+            if state in self._known(had) and (same_disk or self._ends_alike(had.item, file)):
+                return Like.SAME
+        for item in {had.item.ending: had.item for had in parts if had.item.ending}.values():
+            if item.size == file.size and self._ends_alike(item, file):
+                return Like.TOUCHED
+            if is_grown(item, file.size, file.inode, lambda size: self.ending(file, size)):
+                return Like.GROWN
+        return None
+
+    def _by_name(self, file: Found | Item) -> Match:
+        changed = None
+        for name in dict.fromkeys((file.real or file.path, file.path)):
+            for taken in reversed(self._names.get(name, ())):
+                mine = [h for h in self.counting(taken) if name in {h.item.real, h.item.path}]
+                if any((file.size, file.modified) in self._known(had) for had in mine):
+                    if self._lies_elsewhere(taken, file):
+                        continue
+                    return taken, Like.SAME
+                is_whole = name == (file.real or file.path)
+                here = [h for h in mine if not self._is_of_another(h) and is_whole
+                        and (h.item.real or h.item.path) == name]  # fmt: skip
+                changed = changed or (taken if here and taken not in self._claimed else None)
+        return changed, None
+
+    def _lies_elsewhere(self, taken: TakenFile, file: Found | Item) -> bool:
+        """Whether a file of its name, size and time is another one: that lies under a new name."""
+        items = [had.item for had in self.counting(taken) if had.item.size == file.size]
+        others = [i for i in items if i.ending and not self._ends_alike(i, file)]
+        return taken in self._claimed and bool(others)
+
+    def _ends_alike(self, item: Item, file: Found | Item) -> bool:
+        return item.size == file.size and item.ending in {"", self.ending(file, item.size)}
 
     def _is_of_another(self, had: Had) -> bool:
         """Whether names of the folder that it is of say nothing of files in this one."""
         return had.item.root not in {"", self.folder}
 
-    def _fits(self, file: Found | Item, had: Had) -> bool:
-        planned = had.item.size, had.item.modified
-        return (file.size, file.modified) in self.decided.known(had.place, planned)
-
-    def _counting(self, some: Iterable[Had]) -> list[Had]:
-        return [had for had in some if had.place not in self.decided.again]
+    def _known(self, had: Had) -> list[State]:
+        return self.decided.known(had.place, (had.item.size, had.item.modified))
 
 
-def mark(file: Found | Item) -> Mark:
-    """Which file it is on the disk, as it is."""
+def _add(index: dict, key: object, file: TakenFile) -> None:  # type: ignore[type-arg]
+    some = index.setdefault(key, [])
+    if file not in some:
+        some.append(file)
+
+
+def mark(file: Found | Item) -> tuple[int, int, int, int]:
+    """Which file it is on the disk, as it is: device, number, size and modification."""
     return file.device, file.inode, file.size, file.modified
+
+
+def names_of(files: Iterable[Found]) -> set[str]:
+    """What files are called."""
+    return {name for file in files for name in (file.path, file.real)}

@@ -3,7 +3,7 @@
 import errno
 import logging
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -62,7 +62,7 @@ class Listing:
         odd: what is left alone for good, by why: names that nothing could say, links that stand
             for nothing, names of files that are none, or of no file of the format.
         folder: which folder it was: device and number.
-        mounts: the folders within that something is mounted at.
+        mounts: how much is mounted, one over the other, at which folders within.
         folders: all folders within, without links.
     """
 
@@ -70,12 +70,13 @@ class Listing:
     astray: list[str] = field(default_factory=list)
     odd: dict[str, list[str]] = field(default_factory=dict)
     folder: tuple[int, int] = (0, 0)
-    mounts: frozenset[str] = frozenset()
+    mounts: Counter[str] = field(default_factory=Counter)
     folders: set[str] = field(default_factory=set)
 
     def away(self, before: "Listing") -> str | None:
         """A folder where something was mounted before and is not now."""
-        return min((before.mounts & self.folders) - self.mounts, default=None)
+        gone = before.mounts - self.mounts
+        return min((place for place in gone if place in self.folders), default=None)
 
 
 def listed(
@@ -105,7 +106,11 @@ def listed(
         raise SourceError(str(away.filename or root), away) from away
     out = walk.out
     out.files, out.folder = list(walk.files.values()), (about.st_dev, about.st_ino)
-    out.folders, out.mounts = walk.seen, frozenset(walk.seen & _mounted())
+    try:
+        mounted = _mounted()
+    except OSError as away:
+        raise SourceError(str(MOUNTS), away) from away
+    out.folders, out.mounts = walk.seen, Counter(p for p in mounted if p in walk.seen)
     return out
 
 
@@ -279,11 +284,15 @@ def _which(folder: str) -> tuple[int, int] | None:
     return about.st_dev, about.st_ino
 
 
-def _mounted() -> set[str]:
-    """Where this machine has something mounted; unknown where the kernel does not say so."""
+def _mounted() -> list[str]:
+    """Where this machine has something mounted; unknown where the kernel does not say so.
+
+    Raises:
+        OSError: that cannot be read now.
+    """
     try:
         lines = MOUNTS.read_bytes().splitlines()
-    except OSError:
-        return set()
+    except FileNotFoundError:
+        return []
     points = (line.split(b" ")[4] for line in lines)  # blanks in them stand as \040
-    return {os.fsdecode(p.decode("unicode_escape").encode("latin-1")) for p in points}
+    return [os.fsdecode(p.decode("unicode_escape").encode("latin-1")) for p in points]

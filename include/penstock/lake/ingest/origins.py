@@ -18,11 +18,14 @@ from penstock.lake.tables import Tables
 def waiting_of(pipeline: Pipeline, home: Path, lake: str) -> dict[str, Waiting]:
     """Source and history of a pipeline, by origin."""
     both = (LIVE, pipeline.source), (HISTORY, pipeline.history)
-    return {
+    found = {
         origin: Waiting(config, home, kept_apart(config, pipeline, home, lake))
         for origin, config in both
         if config is not None
     }
+    for waiting in found.values():
+        waiting.reading = pipeline.reading
+    return found
 
 
 def take_all(sources: Mapping[str, Waiting], tables: Tables) -> None:
@@ -41,4 +44,4 @@ def take_all(sources: Mapping[str, Waiting], tables: Tables) -> None:
     if decisions.exists():
         known = decided(decisions)
         for waiting in sources.values():
-            waiting.decided = known
+            waiting.decide(known)

@@ -180,5 +180,9 @@ def _feeds_itself(config: History, pipeline: Pipeline, folder: str, lake: str) -
 def _meet(one: str, two: str) -> bool:
     """Whether one of two folders lies in the other, also by links and mounts."""
     one, two = os.path.realpath(one), os.path.realpath(two)
-    both = os.path.exists(one) and os.path.exists(two)  # noqa: PTH110  else it may raise
-    return within(one, two) or within(two, one) or (both and Path(one).samefile(two))
+    if within(one, two) or within(two, one):
+        return True
+    try:
+        return Path(one).samefile(two)
+    except OSError:  # one is not there, or cannot be looked at now
+        return False

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,12 @@ from penstock.lake.log import HISTORY
 from penstock.lake.tables import Tables
 
 APPLICATION = "ingest"
+
+
+@lru_cache(maxsize=64)
+def reading_of(definition: str) -> str:
+    """How a plan's event times are read, by the text of its definition."""
+    return Definition.from_text(definition).reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,17 @@ class GivenUp(Item):
         return one_refused(self, DETAIL)
 
 
-def as_decided(item: Item, path: str, plan: int, decided: Decided) -> Item:
+def as_decided(item: Item, plan: int, decided: Decided) -> Item:
     """An item as it is to be read.
 
     Args:
-        item: with its whole path.
-        path: as the plan names it.
+        item: as the plan names it.
         plan: the plan's number.
         decided: what is in effect.
     """
-    if (plan, path) in decided.given_up:
+    if (plan, item.path) in decided.given_up:
         return GivenUp(**item.to_json())
-    if (plan, path) not in decided.as_it_is:
+    if (plan, item.path) not in decided.as_it_is:
         return item
-    size, modified = decided.as_it_is[plan, path]
+    size, modified = decided.as_it_is[plan, item.path]
     return replace(item, size=size, modified=modified, inode=0, ending="")

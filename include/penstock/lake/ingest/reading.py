@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from stat import S_ISREG
 from types import TracebackType
 from typing import BinaryIO, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import duckdb
 import pyarrow as pa
@@ -25,6 +26,7 @@ SYSTEM = (MemoryError, RuntimeError, duckdb.OutOfMemoryException, duckdb.IOExcep
 """No memory, no thread, no room: raised while a file is read, it says nothing of the file."""
 OF_CONTENT = (RecursionError, NotImplementedError)
 """RuntimeErrors as well, but of the content: too deep, or of a type that Arrow cannot compute."""
+NO_ZONE = re.compile(r"[Cc]annot locate (?:or parse )?timezone '?([^':]+)")
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 """Bytes of memory that there are."""
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -158,7 +160,7 @@ def told_apart(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except SYSTEM as failed:
+    except (*SYSTEM, OSError, pa.ArrowInvalid) as failed:
         if not is_of_system(failed):
             raise
         raise SourceError(path, failed) from failed
@@ -170,4 +172,16 @@ def is_of_system(error: BaseException) -> bool:
         asked = re.search(r"of size (\d+) failed", str(error))
         if asked is not None and int(asked[1]) > MACHINE:
             return False  # no try will ever have so much: a damaged file names such a size
+    if isinstance(error, OSError) and error.errno is not None:
+        return True  # what a library raises of content has no number
+    if isinstance(error, pa.ArrowInvalid) and (zone := NO_ZONE.search(str(error))) is not None:
+        return _is_zone(zone[1])  # the system's list of zones cannot be read
     return isinstance(error, SYSTEM) and not isinstance(error, OF_CONTENT)
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return name == "UTC"
+    return True

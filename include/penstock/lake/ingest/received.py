@@ -146,10 +146,24 @@ def _said(one: pa.Array) -> str:
 def _to_json(table: pa.Table) -> pa.Array:
     with duckdb.connect(config={"threads": 2}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.register("rows", table)
-        got = connection.sql("SELECT CAST(to_json(rows) AS VARCHAR) AS j FROM rows")
+        names = table.column_names
+        if len({n.casefold() for n in names} - {""}) == len(names) or len({*names}) < len(names):
+            view = "rows"
+            while view in {n.casefold() for n in names}:  # a column would be taken for the whole
+                view += "_"
+            connection.register(view, table)
+            got = connection.sql(f"SELECT CAST(to_json({view}) AS VARCHAR) AS j FROM {view}")  # noqa: S608
+        else:  # DuckDB tells no names apart by their case, and has none that is empty
+            connection.register("rows", table.rename_columns([f"c{i}" for i in range(len(names))]))
+            pairs = (f"{_quoted(n)}, c{i}" for i, n in enumerate(names))
+            content = f"CAST(json_object({', '.join(pairs)}) AS VARCHAR)"
+            got = connection.sql(f"SELECT {content} AS j FROM rows")  # noqa: S608
         column = got.to_arrow_table()["j"]
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def rows_of(footer: pq.FileMetaData) -> int:
@@ -170,7 +184,7 @@ def _parquet(item: Item, file: SourceFile) -> Received:
     rows_of(pq.read_metadata(pa.PythonFile(file, mode="r")))
     table = readable(pq.read_table(pa.PythonFile(file, mode="r"), **INT96))
     end = table.num_rows if item.end < 0 else item.end
-    table = _with_parts(table.slice(item.first, end - item.first), item)
+    table = with_parts(table.slice(item.first, end - item.first), item)
     return Received(
         table,
         lambda rows: as_json(table.take(list(rows))).to_pylist(),
@@ -198,8 +212,8 @@ def readable(table: pa.Table) -> pa.Table:
     return table
 
 
-def _with_parts(table: pa.Table, item: Item) -> pa.Table:
-    """With the columns by which the files are divided, which do not stand in them."""
+def with_parts(table: pa.Table, item: Item) -> pa.Table:
+    """Records of a file with the columns by which files are divided, which do not stand in them."""
     values = json.loads(item.values) if item.values else _hive(item.path)
     for name, text in values.items():
         if name not in table.column_names:

@@ -1,12 +1,10 @@
 """Sources: which items wait, in which order. Neither reads records."""
 
-import logging
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
@@ -15,24 +13,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.config.pipeline import FileFormat, FileOrder, History
+from penstock.core.errors import ConfigError
 from penstock.core.place import uri_of
 from penstock.core.window import FOREVER
+from penstock.lake.commit import ConflictError
 from penstock.lake.files import Decided, State
 from penstock.lake.ingest import notices
-from penstock.lake.ingest.delta_feed import DeltaFeed
-from penstock.lake.ingest.ending import ending_of, line_end
-from penstock.lake.ingest.gone import begun, emptied, not_there
-from penstock.lake.ingest.item import Item, is_grown, opened
+from penstock.lake.ingest.delta_feed import APART, DeltaFeed
+from penstock.lake.ingest.delta_log import DeltaSourceError
+from penstock.lake.ingest.ending import ending_of, has_record, line_end
+from penstock.lake.ingest.gone import begun, emptied, not_taken_again, not_there
+from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.known import How, Known
 from penstock.lake.ingest.listing import Apart, Found, Listing
+from penstock.lake.ingest.notices import Notices
 from penstock.lake.ingest.place import said
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
 from penstock.lake.ingest.received import refuse_gone, rows_of
-from penstock.lake.ingest.spans import Span, extent_of, is_span, minus, span_of, wanted
+from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
 from penstock.lake.ingest.whereabouts import Whereabouts
 from penstock.lake.tables import opened as opened_place
-
-log = logging.getLogger(__name__)
 
 RECORDS_PER_PLAN = 250_000
 BYTES_PER_PLAN = 64 << 20
@@ -54,6 +54,7 @@ class Waiting:
     Attributes:
         changed: files, by their paths in the folder, that were not any more what was taken of them
             when it was last listed.
+        reading: how event times are read now; empty: not known.
         feed: of a Delta table; none: it is a folder of files.
         places: where its files lie.
         notices: what is odd about which files, by their paths in the folder; likewise.
@@ -66,7 +67,7 @@ class Waiting:
         self.root = self.places.root
         self.uri = uri_of(self.root)
         self.filesystem, _ = opened_place(self.uri)
-        self.known = Known(self.places.folder())
+        self.known = Known(self.places.folder(), self._ending)
         self.changed: list[str] = []
         self.emptied: dict[str, int] = {}
         self._queue: deque[Found] = deque()
@@ -74,26 +75,29 @@ class Waiting:
         self._listing = Listing()
         self._asked: Span | None = None
         self._rows: dict[Item, int | None] = {}
-        self._said: dict[str, int] = {}
-        self.notices: dict[str, list[str]] = {}
+        self.notices = Notices(self.root)
+        self.reading = ""
         self.feed: DeltaFeed | None = None
         if config.delta is not None:
             self.feed = DeltaFeed(self.uri, self.filesystem, self.root, config.skip)
             self.places.feed = self.feed
 
-    def take(self, items: Sequence[Item], number: int = -1, *, own: bool = True) -> None:
+    def take(
+        self, items: Sequence[Item], number: int = -1, *, own: bool = True, reading: str = ""
+    ) -> None:
         """Note that these were taken.
 
         Args:
             items: as plans name them.
             number: of the plan.
             own: of this source; else of the pipeline's other one.
+            reading: how event times were read.
         """
-        if self.feed is not None and own:
-            self.feed.take(map(self.places.own, items))
+        if self.feed is not None:
+            self.feed.take(map(self.places.own, items), own=own)
         for item in items:
             named = self.places.own(item) if own else item
-            self.known.take(named, number, own=own, named=item.path)
+            self.known.take(named, number, own=own, named=item.path, reading=reading)
 
     def items(self, since: int | None = None, until: int | None = None) -> list[Item]:
         """What waits, in order, at most as much as one plan may hold.
@@ -106,17 +110,34 @@ class Waiting:
             SourceError: the source cannot be looked at now; what waits is not known.
         """
         if self.feed is not None:
-            found = self.feed.found()
+            found = map(self._located, self.feed.left())
             return _one_plan(part for item in found for part in self._parts(item, since, until))
-        asked = wanted(since, until)
-        if asked == self._asked and (chosen := _one_plan(self._queued(since, until))):
-            return chosen
-        self._list()
-        self._asked = asked
-        chosen = _one_plan(self._queued(since, until))
+        asked, listed = wanted(since, until), self._asked
+        self._asked = None  # what fails is listed anew
+        chosen = _one_plan(self._queued(since, until)) if asked == listed else []
+        if not chosen:
+            self._list()
+            chosen = _one_plan(self._queued(since, until))
         if not chosen:
             self._refuse_rests()
+        self._asked = asked
         return chosen
+
+    def _located(self, item: Item) -> Item:
+        """A file of the table, as it lies on the disk: it may be known from elsewhere.
+
+        Raises:
+            DeltaSourceError: the pipeline's other source has taken it.
+        """
+        try:
+            about = os.stat(self.places.full(item).path)  # noqa: PTH116
+        except OSError:  # who reads it says so
+            return item
+        on_disk = {"device": about.st_dev, "inode": about.st_ino, "modified": about.st_mtime_ns}
+        item = replace(item, **on_disk)
+        if self.known.is_others(item):
+            raise DeltaSourceError(self.root, notices.OTHERS.format(file=said(item.path)), APART)
+        return item
 
     def _refuse_rests(self) -> None:
         """Nothing waits, unless it is away.
@@ -127,20 +148,25 @@ class Waiting:
         if self._listing.astray:
             link = f"{self.root}/{min(self._listing.astray)}"
             raise SourceError(link, notices.NOWHERE.format(target=said(os.path.realpath(link))))
-        if (path := begun(self.known, self._listing.files)) is not None:
+        if (path := begun(self.known)) is not None:
             raise SourceError(f"{self.root}/{path}", notices.BEGUN)
+        if (path := not_taken_again(self.known, self._listing.files)) is not None:
+            raise SourceError(f"{self.root}/{path}", notices.AGAIN)
 
     def refuse_emptied(self) -> None:
         """See that a bounded source may end, as far as it was listed last.
 
         Raises:
             SourceError: everything that was taken from a folder is gone, or a file that waited.
+            ConflictError: one came, or was moved, while its folder was listed.
         """
         for folder, count in self.emptied.items():
             whole = os.path.normpath(f"{self.root}/{folder}")
             raise SourceError(whole, notices.AWAY.format(count=count, folder=said(whole)))
         for file in self._missed:
             raise SourceError(f"{self.root}/{file.path}", notices.WENT)
+        if self.items():
+            raise ConflictError(f"{self.root}: files came while it was listed; call again")
 
     def _list(self) -> None:
         self.known.folder = self.places.folder()
@@ -158,21 +184,18 @@ class Waiting:
         fresh = self._told_apart(found.files)
         self._listing, self._queue, self._rows = found, deque(fresh), {}
         for why, paths in found.odd.items():
-            self._say(f"left alone: {why}", paths, growth=2)  # one may come beside each file
+            self.notices.say(f"left alone: {why}", paths, growth=2)  # one may come beside each file
         self.emptied = emptied(self.known, found.files)
-        self._say(notices.ASTRAY, found.astray)
-        self._say(notices.EMPTIED, [*self.emptied])
-        self._missed = not_there(self._missed, found.files)
-        self._say(notices.MISSED, [file.path for file in self._missed])
+        self.notices.say(notices.ASTRAY, found.astray)
+        self.notices.say(notices.EMPTIED, [*self.emptied])
+        self._missed = not_there(self._missed, found.files, self.known)
+        self.notices.say(notices.MISSED, [file.path for file in self._missed])
 
-    @property
-    def decided(self) -> Decided:
-        """What a person decided about its files."""
-        return self.known.decided
-
-    @decided.setter
-    def decided(self, decided: Decided) -> None:
-        self.known.decided = decided
+    def decide(self, decided: Decided) -> None:
+        """Take note of what a person decided about its files."""
+        self.known.decide(decided)
+        if self.feed is not None:
+            self.feed.again = {path for _, path in decided.again}
 
     def look(self) -> list[tuple[Found, State]]:
         """List the folder: files that are not any more what was taken of them, and what that was.
@@ -194,7 +217,8 @@ class Waiting:
             SourceError: it cannot be listed now.
         """
         found = self.places.listed()
-        return [file for file in found.files if self.known.how(file) is How.UNCLEAR]
+        hows = self.known.look(found.files)
+        return [file for how, file in zip(hows, found.files, strict=True) if how is How.UNCLEAR]
 
     def _told_apart(self, files: Sequence[Found]) -> list[Found]:
         """What may wait; of names of one file on the disk one is enough.
@@ -202,15 +226,18 @@ class Waiting:
         Raises:
             SourceError: of some nobody can tell whether they are new.
         """
-        hows = [(self.known.how(file), file) for file in files]
+        hows = [*zip(self.known.look(files), files, strict=True)]
         unclear = [f.path for how, f in hows if how is How.UNCLEAR]
         if unclear:
             raise SourceError(self.root, notices.UNCLEAR.format(
                 count=len(unclear), first=said(min(unclear)), folder=said(self.root)
             ))  # fmt: skip
         self.changed = sorted(f.path for how, f in hows if how is How.CHANGED)
-        self._say(notices.CHANGED, self.changed)
-        seen = {(f.device, f.inode) for how, f in hows if how in {How.TAKEN, How.CHANGED}}
+        self.notices.say(notices.CHANGED, self.changed)
+        fresh = [f.path for how, f in hows if how is How.NEW and self.known.is_renamed(f)]
+        self.notices.say(notices.RENAMED, fresh)
+        known = [f for how, f in hows if how in {How.TAKEN, How.CHANGED}]
+        seen = {(f.device, f.inode) for f in known if f.inode and not self.known.is_given_up(f)}
         fresh, elsewhere = [], []
         for how, file in hows:
             one = file.device, file.inode
@@ -219,22 +246,10 @@ class Waiting:
                     elsewhere.append(file.path)
                 if one in seen:
                     continue
-                seen.add(one)
+                seen |= {one} if file.inode else set()
             fresh.append(file)
-        self._say(notices.ELSEWHERE, elsewhere)
+        self.notices.say(notices.ELSEWHERE, elsewhere)
         return fresh
-
-    def _say(self, what: str, paths: Sequence[str], growth: float = 1) -> None:
-        """Say what is odd about some files, when there are so many times more of them."""
-        self.notices[what] = [*paths]
-        before = self._said.get(what, 0)
-        if len(paths) > before and len(paths) >= growth * before:
-            log.warning(
-                "%s count=%d in=%s first=%s", what, len(paths), said(self.root), said(min(paths))
-            )
-            self._said[what] = len(paths)
-        elif len(paths) < before:
-            self._said[what] = len(paths)
 
     def _queued(self, since: int | None, until: int | None) -> Iterator[Item]:
         """Parts that wait, of the files that were listed."""
@@ -251,7 +266,7 @@ class Waiting:
 
     def _is_done(self, found: Found, since: int | None, until: int | None) -> bool:
         taken = self.known.had(found)
-        if not taken:
+        if not taken or is_stopped(taken, since, until):
             return False
         if since is not None or until is not None or any(map(is_span, taken)):
             return not minus(wanted(since, until), [span_of(t) for t in taken])
@@ -268,12 +283,11 @@ class Waiting:
         except OSError as away:
             raise SourceError(f"{self.root}/{found.path}", away) from away
         if S_ISREG(about.st_mode):
-            is_text = self.config.format is not FileFormat.PARQUET
             yield Item(
                 found.path, self.config.format.value, about.st_size, about.st_mtime_ns,
                 real="" if found.real == found.path else found.real, root=self.known.folder,
                 device=about.st_dev, inode=about.st_ino,
-                ending=ending_of(real, about.st_size) if is_text else "",
+                ending=ending_of(real, about.st_size),
             )  # fmt: skip
 
     def _count(self, items: Sequence[Item]) -> None:
@@ -294,15 +308,22 @@ class Waiting:
         except BROKEN:
             return None
 
-    def _parts(self, item: Item, since: int | None, until: int | None) -> Iterable[Item]:
+    def _parts(self, item: Item, since: int | None, until: int | None) -> Iterator[Item]:
+        head = self.known.head(item)
+        for part in self._cut(item, since, until):
+            yield replace(part, head=head)
+
+    def _cut(self, item: Item, since: int | None, until: int | None) -> Iterator[Item]:
         taken = self.known.had(item)
         if since is not None or until is not None or any(map(is_span, taken)):
-            for low, high in minus(wanted(since, until), [span_of(t) for t in taken]):
+            spans = minus(wanted(since, until), [span_of(t) for t in taken])
+            self._check_spans(item, taken, since, until, is_any=bool(spans))
+            for low, high in spans:
                 yield replace(item, since=low, until=high, rest=not taken)
                 taken = [*taken, item]
             return
         left = minus((0, FOREVER), [extent_of(t) for t in taken])
-        if taken and left and self.feed is None and not self.known.goes_on(item, self._grown):
+        if taken and left and self.feed is None and not self.known.goes_on(item):
             raise SourceError(f"{self.root}/{item.path}", notices.REST)
         if item.format != FileFormat.PARQUET.value:
             for low, high in left:
@@ -310,11 +331,33 @@ class Waiting:
         elif left:
             yield from self._row_parts(item, left, fresh=not taken)
 
-    def _grown(self, taken: Item, now: Item) -> bool:
-        """Whether a text only grew, in place, since it was taken."""
-        return is_grown(
-            taken, now.size, now.inode, partial(ending_of, self.places.real(now, now.root))
-        )
+    def _check_spans(
+        self, item: Item, taken: Sequence[Item], since: int | None, until: int | None,
+        *, is_any: bool,
+    ) -> None:  # fmt: skip
+        """See that an interval of a file is what the intervals before left of it.
+
+        Raises:
+            SourceError: it was changed since they were taken.
+            ConfigError: they were read otherwise, or it was begun as a whole.
+        """
+        place = f"{self.root}/{item.path}"
+        if is_stopped(taken, since, until):
+            raise ConfigError(notices.BEGUN_WHOLE.format(file=place))
+        if not is_any or not taken:
+            return
+        if self.reading and self.known.read_otherwise(item, self.reading):
+            raise ConfigError(notices.OTHERWISE.format(file=place))
+        if self.feed is None and not self.known.goes_on(item):
+            raise SourceError(place, notices.REST)
+
+    def _ending(self, file: Found | Item, size: int) -> str:
+        """Of a file as it is now; of a text in which there is no record before a size, empty."""
+        if isinstance(file, Item) and self.feed is not None:
+            return ending_of(self.places.full(file).path, size)
+        real = self.places.real(file, file.root if isinstance(file, Item) else self.known.folder)
+        first = {FileFormat.PARQUET: 0, FileFormat.JSONL: 1, FileFormat.CSV: 2}[self.config.format]
+        return ending_of(real, size) if not first or has_record(real, size, first) else ""
 
     def _row_parts(self, item: Item, left: Sequence[Span], *, fresh: bool) -> Iterable[Item]:
         total = self._rows[item] if item in self._rows else self._rows_of(item)

@@ -29,6 +29,13 @@ def extent_of(item: Item) -> Span:
     return item.first, item.end if item.end >= 0 else FOREVER
 
 
+def is_stopped(taken: Sequence[Item], since: int | None, until: int | None) -> bool:
+    """Whether an interval is asked for of a file of which only some rows or bytes were taken."""
+    if not taken or (since is None and until is None) or any(map(is_span, taken)):
+        return False
+    return bool(minus((0, FOREVER), [*map(extent_of, taken)]))
+
+
 def minus(whole: Span, taken: Sequence[Span]) -> list[Span]:
     """What of an interval no other covers, ascending."""
     left = [whole]

@@ -4,13 +4,15 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
 from penstock.config.pipeline import FileFormat, History
 from penstock.lake.ingest.delta_feed import DeltaFeed
-from penstock.lake.ingest.item import Item, is_another, is_there
-from penstock.lake.ingest.known import Mark, mark
+from penstock.lake.ingest.ending import ending_of
+from penstock.lake.ingest.item import Item, is_another, is_grown, is_there
+from penstock.lake.ingest.known import mark
 from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
 from penstock.lake.ingest.place import folder_name, folder_of
 from penstock.lake.ingest.reading import SourceError
@@ -39,7 +41,7 @@ class Whereabouts:
         self.config, self.root = config, folder_of(config, home)
         self._home, self.home = home, os.path.realpath(home)
         self._apart = apart
-        self._found: dict[Mark, Found] = {}
+        self._found: dict[tuple[int, int, int, int], Found] = {}
         self.feed: DeltaFeed | None = None
 
     def folder(self) -> str:
@@ -86,7 +88,7 @@ class Whereabouts:
         if self.feed is not None:
             return self._of_table(own, now)
         whole = replace(own, path=f"{self.root}/{own.path}", real=self.real(own, own.root))
-        if now is None or is_there(whole):
+        if now is None or (is_there(whole) and not is_another(whole)):
             return whole
         if now.root != self.root and is_there(moved := now.full(item)):
             return moved
@@ -110,10 +112,21 @@ class Whereabouts:
             SourceError: the folder cannot be listed now.
         """
         file = self._found.get(mark(item))
-        if file is None or not is_there(replace(item, path=self.real(file), real="")):
-            self._found = {mark(each): each for each in self.listed().files}
-            file = self._found.get(mark(item))
+        place = item if file is None else replace(item, path=self.real(file), real="")
+        if file is None or is_another(place) or not is_there(place):
+            files = self.listed().files
+            self._found = {mark(each): each for each in files}
+            file = self._found.get(mark(item)) or self._grown(item, files)
         return None if file is None else self.real(file)
+
+    def _grown(self, item: Item, files: Sequence[Found]) -> Found | None:
+        """The file of an item that was appended to and renamed."""
+        for file in files:
+            if file.inode and is_grown(
+                item, file.size, file.inode, partial(ending_of, self.real(file))
+            ):
+                return file
+        return None
 
     def real(self, file: Found | Item, folder: str = "") -> str:
         """Where it lies, by its names without links.
