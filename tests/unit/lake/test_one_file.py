@@ -16,6 +16,7 @@ from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.log import HISTORY, LIVE
 from penstock.lake.recount import unreadable_files
+from penstock.lake.unsettled import changed_files
 from tests.doubles import RisingClock
 from tests.gates import Gate, T
 
@@ -122,7 +123,28 @@ def test_a_file_that_changed_before_it_was_renamed_is_not_taken_again(
     assert place.take() == once((0, 10))
     place.move("a", "b")
     assert place.take() == once((0, 10))
-    assert "taken already under another name" in caplog.text
+    grew = before in {appended, grown_before_it_is_read}
+    said = "changed after they were taken" if grew else "taken already under another name"
+    assert said in caplog.text
+
+
+def test_a_file_that_grew_and_was_renamed_is_named_by_the_audit_until_a_person_has_seen_it(
+    place: Place,
+) -> None:
+    place.write("a", 0, 10)
+    place.take()
+    place["a"].write_text(text(0, 12))
+    place.move("a", "b")
+    gate = place.gate
+
+    def changed() -> list[str]:
+        faults = changed_files(gate.tables, gate.pipeline, gate.home)
+        return [Path(fault.place["file"]).name for fault in faults]
+
+    assert changed() == ["b.jsonl"], "the lines behind are not read, and that is said"
+    person(gate).accept("b.jsonl", "known")
+    assert changed() == []
+    assert place.take() == once((0, 10))
 
 
 def test_a_header_alone_says_nothing_of_who_comes_next_under_its_number(tmp_path: Path) -> None:

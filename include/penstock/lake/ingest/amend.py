@@ -151,6 +151,7 @@ class Amendment:
             t for t in self._taken if f"/{file.strip('/')}/" in t.whole.path
         ]
         known: dict[str, list[files.State]] = {}
+        renamed = self._renamed(file)
         for t in mine:
             states = self._decided.known(t.place, (t.item.size, t.item.modified))
             known.setdefault(t.file, []).extend(states)
@@ -163,14 +164,29 @@ class Amendment:
                 if t.place in self._decided.again and now[:2] != files.GONE:
                     continue  # the next plan takes it
                 found += [(t, now)] if now[:2] not in known[t.file] else []
+        return found + renamed
+
+    def _renamed(self, file: str) -> list[tuple[Taken, tuple[int, int, int]]]:
+        """What was taken of a file that was changed, and renamed to this."""
+        places = {t.place: t for t in self._taken}
+        found = []
+        for waiting in self._present.values():
+            if waiting.config.files is None:
+                continue
+            with suppress(SourceError):  # it is away: nothing to be seen
+                for now, _ in waiting.look():
+                    taken, _ = waiting.known.match(now)
+                    if taken is not None and _is_named(f"{waiting.root}/{now.path}", file):
+                        parts = [places[h.place] for h in waiting.known.counting(taken)]
+                        state = now.size, now.modified, now.inode
+                        found += [(t, state) for t in parts if t.file not in {now.real, now.path}]
         return found
 
     def _exchanged(self, file: str) -> Waiting | None:
         """The source in a folder of this name, if it has names of files of a former folder."""
         whole = str((self.home / file).absolute()).rstrip("/")
-        for origin, waiting in self._present.items():
+        for waiting in self._present.values():
             if waiting.root == whole and waiting.config.files is not None:
-                take_all({origin: waiting}, self.tables)
                 return waiting if waiting.unclear() else None
         return None
 
@@ -222,7 +238,9 @@ class Amendment:
     @cached_property
     def _present(self) -> dict[str, Waiting]:
         """The sources as the pipeline file says them now."""
-        return waiting_of(self.pipeline, self.home, self.tables.lake)
+        found = waiting_of(self.pipeline, self.home, self.tables.lake)
+        take_all(found, self.tables)
+        return found
 
     def _decide(self, what: str, taken: list[Taken], reason: str, **value: Any) -> str:
         self._write(what, [t.place for t in taken], reason, **value)

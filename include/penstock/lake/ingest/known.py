@@ -126,8 +126,12 @@ class Known:
 
     def look(self, files: Sequence[Found]) -> list[How]:
         """How the files that lie there now stand to what was taken."""
-        self._claimed = {file for f in files if (file := self._by_inode(f)[0]) is not None}
-        matches = [self.match(f) for f in files]
+        lie = [self._by_inode(f) for f in files]
+        self._claimed = {file for file, _ in lie if file is not None}
+        matches = [
+            found if found[0] is not None else self._by_name(f)
+            for f, found in zip(files, lie, strict=True)
+        ]
         self.present = {file for file, _ in matches if file is not None}
         return [self._how(f, *match) for f, match in zip(files, matches, strict=True)]
 
@@ -220,7 +224,7 @@ class Known:
         mine = (h.item for h in self.counting(taken) if not self._is_of_another(h))
         names = {file.real, file.path}
         is_named = taken.own and any(i.real == file.real or i.path in names for i in mine)
-        if like is None or (is_named and like is not Like.SAME):
+        if like in {None, Like.GROWN} or (is_named and like is not Like.SAME):
             return How.CHANGED
         return How.TAKEN if is_named else How.ELSEWHERE
 
