@@ -39,6 +39,7 @@ class Decided:
         again: what these plans took of these files counts as not taken.
         accepted: arrival numbers of unreadable files that a person has seen.
         seen: what a file has become after it was taken, as far as a person has seen it.
+        read_as: number on the disk and end of files that are read as they were then.
         lies: numbers on the disk of files that were decided on as they were then.
         other: source folders whose files are not those that other folders had by their names.
     """
@@ -50,6 +51,7 @@ class Decided:
     seen: dict[Place, State] = field(default_factory=dict)
     other: set[str] = field(default_factory=set)
     lies: dict[Place, int] = field(default_factory=dict)
+    read_as: dict[Place, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def steers(self) -> bool:
@@ -94,6 +96,7 @@ def decided(table: Table) -> Decided:
             found.given_up |= {*places}
         elif row["what"] == AS_IT_IS:
             found.as_it_is |= dict.fromkeys(places, (value["size"], value["modified"]))
+            found.read_as |= dict.fromkeys(places, (value.get("inode", 0), value.get("ending", "")))
         elif row["what"] == AGAIN:
             found.again |= {*places}
         elif row["what"] == OTHER_FOLDER:

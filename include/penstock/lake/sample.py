@@ -4,6 +4,7 @@ It reads the first files as ingest would, judges them, and folds the same waterm
 the same size; the difference to the real run is where ingest cuts its batches.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -30,19 +31,23 @@ from penstock.core.slack import (
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec, micros
+from penstock.lake.commit import Table
 from penstock.lake.digest import digests, lateness_of
 from penstock.lake.ingest import notices
 from penstock.lake.ingest.door import BLOCK
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.origins import take_all
+from penstock.lake.ingest.plan import APPLICATION
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import receive
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import judge
+from penstock.lake.read import read_table
 from penstock.lake.tables import Tables
 
 ENOUGH = 100_000
 """Records a sample."""
+BEGUN = "planned, and not all of it read yet"
 APART = {notices.CHANGED, notices.EMPTIED}
 """What a queue says of its own accord."""
 TEXT_BYTES = 16 << 20
@@ -93,8 +98,20 @@ def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
     except SourceError as away:
         return Queue(0, 0, False, f"{away.path}: {away.why}")
     changed, gone = tuple(rest.changed), sum(rest.emptied.values())
-    others = {what: some for what, some in rest.notices.found.items() if what not in APART and some}
+    found = {BEGUN: _begun(tables, origin), **rest.notices.found}
+    others = {what: some for what, some in found.items() if what not in APART and some}
     return Queue(len(every), len(waiting), more or still_more, "", changed, gone, others)
+
+
+def _begun(tables: Tables, origin: str) -> list[str]:
+    """Files of plans that are not sealed."""
+    plans, blocks = Table(tables.plans()), Table(tables.blocks())
+    if not plans.exists():
+        return []
+    sealed = blocks.refresh().transaction_version(APPLICATION) if blocks.exists() else None
+    open_ = pc.field("number") > (-1 if sealed is None else sealed)
+    rows = read_table(plans, ["positions"], open_ & (pc.field("origin") == origin)).to_pylist()
+    return [item["path"] for row in rows for item in json.loads(row["positions"])]
 
 
 def _paths(waiting: Waiting) -> tuple[set[str], bool]:

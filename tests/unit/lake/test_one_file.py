@@ -2,20 +2,26 @@
 
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.lake.ingest import source
+from penstock.lake.ingest import source, whereabouts
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.log import HISTORY, LIVE
 from penstock.lake.recount import unreadable_files
+from penstock.lake.unsettled import changed_files
 from tests.doubles import RisingClock
 from tests.gates import Gate, T
 
@@ -122,7 +128,28 @@ def test_a_file_that_changed_before_it_was_renamed_is_not_taken_again(
     assert place.take() == once((0, 10))
     place.move("a", "b")
     assert place.take() == once((0, 10))
-    assert "taken already under another name" in caplog.text
+    grew = before in {appended, grown_before_it_is_read}
+    said = "changed after they were taken" if grew else "taken already under another name"
+    assert said in caplog.text
+
+
+def test_a_file_that_grew_and_was_renamed_is_named_by_the_audit_until_a_person_has_seen_it(
+    place: Place,
+) -> None:
+    place.write("a", 0, 10)
+    place.take()
+    place["a"].write_text(text(0, 12))
+    place.move("a", "b")
+    gate = place.gate
+
+    def changed() -> list[str]:
+        faults = changed_files(gate.tables, gate.pipeline, gate.home)
+        return [Path(fault.place["file"]).name for fault in faults]
+
+    assert changed() == ["b.jsonl"], "the lines behind are not read, and that is said"
+    person(gate).accept("b.jsonl", "known")
+    assert changed() == []
+    assert place.take() == once((0, 10))
 
 
 def test_a_header_alone_says_nothing_of_who_comes_next_under_its_number(tmp_path: Path) -> None:
@@ -289,14 +316,14 @@ def test_a_planned_file_that_could_not_be_read_then_is_not_taken_for_grown(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.write("a", 0, 10)
-    denied = source.ending_of
+    denied = whereabouts.ending_of
 
     def closed(real: str, size: int) -> str:
         if real.endswith("a.jsonl"):
             raise SourceError(real, "PermissionError")
         return denied(real, size)
 
-    monkeypatch.setattr(source, "ending_of", closed)
+    monkeypatch.setattr(whereabouts, "ending_of", closed)
     with pytest.raises(SourceError, match="PermissionError"):
         place.plan()
 
@@ -310,3 +337,159 @@ def test_what_is_taken_as_it_is_is_not_taken_for_grown(place: Place) -> None:
     place.move("b", "a")
     with pytest.raises(SourceError, match="changed since it was planned"):
         place.take()
+
+
+def test_parquet_under_the_number_of_one_that_was_removed_is_new(tmp_path: Path) -> None:
+    """Footers of one schema are alike, and longer than any end that is looked at."""
+    gate = Gate(tmp_path, "parquet", source={"mode": "live"})
+    live = tmp_path / "live"
+    live.mkdir()
+    draw = Random(1)  # noqa: S311
+    for hour in range(4):
+        values = {f"v{i}": [draw.random() for _ in range(50)] for i in range(30)}
+        table = pa.table({"event_time": [T] * 50, "site": ["x"] * 50} | values)
+        table = table.replace_schema_metadata({"pandas": "x" * 9_000})
+        new = live / f"hour{hour}.parquet"
+        if hour:  # as where a removed file's number is given again
+            (live / f"hour{hour - 1}.parquet").rename(new)
+        pq.write_table(table, tmp_path / "next", compression="none", use_dictionary=False)
+        new.write_bytes((tmp_path / "next").read_bytes())
+        assert gate.take() == 50
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_logs_that_are_rotated_are_read_once(place: Place, keep: int) -> None:
+    for number in range(6):
+        place.write("app", 10 * number, 10 * number + 3 + number)
+        place.take()
+        for old in range(keep, 0, -1):
+            name = f"app.{old - 1}" if old > 1 else "app"
+            if place[name].exists():
+                place.move(name, f"app.{old}")
+    assert place.take() == once(*((10 * n, 10 * n + 3 + n) for n in range(6)))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_restored_file_that_is_renamed_is_not_taken_again(
+    place: Place, caplog: pytest.LogCaptureFixture, seen: bool
+) -> None:
+    place.write("a", 0, 10)
+    place.take()
+    shutil.copy2(place["a"], place.live / "copy")
+    (place.live / "copy").rename(place["a"])
+    if seen:
+        assert place.take() == once((0, 10))
+    place.move("a", "b")
+    assert place.take() == once((0, 10))
+    assert "taken already under another name" in caplog.text
+
+
+def test_a_rotated_folder_on_another_disk_is_told_apart(place: Place) -> None:
+    for number, name in enumerate(("app.2", "app.1", "app")):
+        place.write(name, 10 * number, 10 * number + 4 + number)
+    place.take()
+    for file in [*place.live.glob("app*")]:
+        shutil.copy2(file, place.live / "copy")
+        (place.live / "copy").rename(file)
+    for name, new in (("app.2", "app.3"), ("app.1", "app.2"), ("app", "app.1")):
+        place.move(name, new)
+    place.write("app", 300, 309)
+    assert place.take() == once((0, 4), (10, 15), (20, 26), (300, 309))
+
+
+def test_a_taken_file_that_is_archived_on_another_disk_is_not_preloaded(tmp_path: Path) -> None:
+    place = Place(tmp_path, history={"files": "past", "format": "jsonl"})
+    place.write("a", 0, 10)
+    place.take()
+    (tmp_path / "past").mkdir()
+    shutil.copy2(place["a"], tmp_path / "past" / "2024-a.jsonl")
+    place["a"].unlink()
+    assert place.gate.take(HISTORY) == 0
+    assert place.take() == once((0, 10))
+
+
+def test_a_copy_beside_the_original_is_another_file(place: Place) -> None:
+    place.write("a", 0, 10)
+    place.take()
+    shutil.copy2(place["a"], place["b"])
+    assert place.take() == once((0, 10), (0, 10))
+
+
+def test_a_history_that_grew_between_two_intervals_waits(tmp_path: Path) -> None:
+    place = Place(tmp_path, history={"files": "past", "format": "jsonl"})
+    file = tmp_path / "past" / "a.jsonl"
+    file.parent.mkdir()
+    file.write_text(text(0, 5))
+    middle = int(datetime.fromisoformat(T).timestamp()) * 10**6
+    assert place.gate.take(HISTORY, None, middle) == 0
+    file.write_text(text(0, 8))
+    with pytest.raises(SourceError, match="penstock accept"):
+        place.gate.take(HISTORY, middle, None)
+    person(place.gate).accept("a.jsonl", "what came is in the next interval")
+    assert place.gate.take(HISTORY, middle, None) == 8
+
+
+def test_what_was_planned_and_then_taken_as_another_file_is_still_to_be_read(place: Place) -> None:
+    place.write("a", 0, 5)
+    place.plan()
+    away = place["a"].rename(place.live.parent / "away")
+    place.write("a", 10, 17)
+    person(place.gate).retake("a.jsonl", "")
+    assert place.take() == once((10, 17))
+    away.rename(place["old"])
+    assert place.take() == once((0, 5), (10, 17))
+
+
+@pytest.mark.parametrize("then", [touched, appended])
+def test_a_file_taken_as_it_is_and_changed_and_renamed_is_not_taken_again(
+    place: Place, then: Callable[[Place], None]
+) -> None:
+    place.write("a", 50, 55)
+    place.plan()
+    place.write("a", 0, 10)
+    person(place.gate).retake("a.jsonl", "")
+    place.gate.take()
+    if then is touched:
+        os.utime(place["a"], ns=(0, 10**18))
+    else:
+        place["a"].write_text(text(0, 12))
+    place.move("a", "b")
+    assert place.take() == once((0, 10))
+
+
+def test_another_generation_of_a_name_is_mended_and_taken(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, "csv")
+    gate.write("app.csv", f"event_time,site,code\n{T},x,1\n")
+    assert gate.take() == 1
+    (tmp_path / "live" / "app.csv").rename(tmp_path / "live" / "app.1.csv")
+    gate.write("app.csv", f"{T},x,2\n")
+    assert gate.take() == 1
+    gate.write("app.csv", f"event_time,site,code\n{T},x,2\n")
+    person(gate).retake("app.csv", "it has its header")
+    gate.take()
+    assert codes(gate) == Counter([1, 2])
+
+
+def test_a_rest_that_was_touched_and_renamed_is_accepted_by_its_new_name(parted: Place) -> None:
+    parted.move("a", "b")
+    os.utime(parted["b"], ns=(0, 10**18))
+    with pytest.raises(SourceError, match="penstock accept"):
+        parted.take()
+    person(parted.gate).accept("b.jsonl", "touched")
+    assert parted.take() == once((0, 20))
+
+
+def test_files_of_another_folder_that_a_person_calls_others_are_others(tmp_path: Path) -> None:
+    for folder, first in (("one", 0), ("two", 5)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.jsonl").write_text(text(first, first + 1))
+        os.utime(tmp_path / folder / "a.jsonl", ns=(0, 10**18))
+    (tmp_path / "two" / "b.jsonl").write_text(text(100, 120))
+    gate = Gate(tmp_path, "jsonl", source={"files": "one"})
+    assert gate.take() == 1
+    gate = Gate(tmp_path, "jsonl", source={"files": "two"})
+    with pytest.raises(SourceError, match="another folder"):
+        gate.take()
+    person(gate).retake("two", "the second year")
+    gate.take()
+    assert codes(gate) == once((0, 1), (5, 6), (100, 120))

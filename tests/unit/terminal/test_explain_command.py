@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.core.clock import SystemClock
 from penstock.core.slack import (
     BlockKind,
     BlockSummary,
@@ -17,7 +18,7 @@ from penstock.core.slack import (
     fold,
 )
 from penstock.core.window import micros
-from penstock.lake.ingest.door import BLOCK
+from penstock.lake.ingest.door import BLOCK, Door
 from penstock.lake.sample import alternatives, effect, queue, read_sample
 
 World = Any
@@ -184,6 +185,17 @@ def test_explain_a_source_that_is_not_there_yet(world: World, run: Run) -> None:
 
     assert status == 0
     assert "the source cannot be read" in said
+
+
+def test_a_plan_that_waits_for_its_file_is_said(disordered: World) -> None:
+    home = disordered.settings.home
+    door = Door(disordered.tables, disordered.pipeline, home, SystemClock())
+    door._catch_up()
+    assert door._plan("live", None, None) is not None
+    found = queue(disordered.pipeline.source, home, disordered.tables, "live")
+
+    assert [*found.notices] == ["planned, and not all of it read yet"]
+    assert found.waiting == 0
 
 
 def test_what_is_left_alone_is_said_once(

@@ -37,13 +37,16 @@ class ClockError(TransientError):
         ahead: by how much it is beyond the clock, at its middle record.
     """
 
-    def __init__(self, path: str, ahead: timedelta, skew: timedelta) -> None:
-        self.path, self.ahead = path, ahead
+    def __init__(self, item: Item, ahead: timedelta, skew: timedelta) -> None:
+        self.path, self.ahead = item.path, ahead
+        mend = "mend the file or move it out of the source"
+        if item.version >= 0:
+            mend = f"write skip: [{item.version}] beside delta: and what is right as a new commit"
         super().__init__(
-            f"{path}: most of its records are {spoken(ahead)} ahead of this machine's clock, and"
-            f" skew allows {spoken(skew)}. They wait until the clock is there. If the clock is"
+            f"{self.path}: most of its records are {spoken(ahead)} ahead of this machine's clock,"
+            f" and skew allows {spoken(skew)}. They wait until the clock is there. If the clock is"
             " wrong, set it; if these times are right, raise skew in the pipeline file; if they"
-            " are wrong, mend the file or move it out of the source"
+            f" are wrong, {mend}"
         )
 
 
@@ -96,7 +99,7 @@ class Outlook:
         skew, item = self.pipeline.skew, items[0]
         due = self.due(item, filesystem)
         ahead = timedelta(microseconds=(now if due is None else due) - now) + skew
-        return ClockError(item.path, ahead, skew)
+        return ClockError(item, ahead, skew)
 
     def _looked_up(self, item: Item, filesystem: pa.fs.FileSystem) -> int | None:
         try:

@@ -25,7 +25,7 @@ from penstock.lake.files import (
     OTHER_FOLDER,
     Decided,
 )
-from penstock.lake.ingest.item import Item, change, opened, stat_of
+from penstock.lake.ingest.item import FIRST, Item, change, opened, stat_of
 from penstock.lake.ingest.origins import take_all, waiting_of
 from penstock.lake.ingest.plan import APPLICATION, Plan, Terms
 from penstock.lake.ingest.planned import as_decided
@@ -51,6 +51,12 @@ class Taken:
     item: Item
     whole: Item
     file: str
+
+    @property
+    def head(self) -> str:
+        """The file of which it is a part: names are given again; a former version's by its name."""
+        first = f"{self.plan.number}:{self.item.path}"
+        return first if self.item.head == FIRST else self.item.head
 
     @property
     def place(self) -> files.Place:
@@ -135,42 +141,34 @@ class Amendment:
             said = "quarantine holds no such unreadable file, and no such file is other than taken"
             said = "it was accepted already" if rows else said
             raise ConfigError(f"{file}: {said}. The audit names those that wait for an answer.")
-        paths = {r["place"] for r in open_} | {taken.whole.path for taken, _ in changed}
+        paths = {r["place"] for r in open_} | {path for _, _, path in changed}
         inside = {path for path in paths if not _is_named(path, file)}
         path = file if inside == paths else _one_of(paths - inside, file)
-        seen = [(taken.place, now) for taken, now in changed if inside or taken.whole.path == path]
+        seen = [(place, now) for place, now, at in changed if inside or at == path]
         numbers = [r["arrival_seq"] for r in open_ if r["place"] == path]
         states, inodes = [now[:2] for _, now in seen], [now[2] for _, now in seen]
         self._write(ACCEPTED, [place for place, _ in seen], reason, numbers=numbers,
                     seen=states, inodes=inodes)  # fmt: skip
         return path
 
-    def _changed(self, file: str) -> list[tuple[Taken, tuple[int, int, int]]]:
-        """What plans took of a file, or of files in a folder, that is other now, and what it is."""
-        mine = [t for t in self._taken if _is_named(t.whole.path, file)] or [
-            t for t in self._taken if f"/{file.strip('/')}/" in t.whole.path
-        ]
-        known: dict[str, list[files.State]] = {}
-        for t in mine:
-            states = self._decided.known(t.place, (t.item.size, t.item.modified))
-            known.setdefault(t.file, []).extend(states)
+    def _changed(self, file: str) -> list[tuple[files.Place, tuple[int, int, int], str]]:
+        """What was taken of a file, or of files in a folder, and is other now: what, and where."""
         found = []
-        for t in mine:
-            if t.item.version >= 0:
-                continue
-            with suppress(OSError):  # it is away: nothing to be seen
-                now = _now(t.whole)
-                if t.place in self._decided.again and now[:2] != files.GONE:
-                    continue  # the next plan takes it
-                found += [(t, now)] if now[:2] not in known[t.file] else []
-        return found
+        for waiting in self._present.values():
+            with suppress(SourceError):  # it is away: nothing to be seen
+                for now, taken in waiting.unlike() if waiting.config.files else ():
+                    state = (*files.GONE, 0) if now is None else (now.size, now.modified, now.inode)
+                    for had in waiting.known.counting(taken) or taken.parts:
+                        path = f"{waiting.root}/{had.item.path if now is None else now.path}"
+                        found.append((had.place, state, path))
+        named = [each for each in found if _is_named(each[2], file)]
+        return named or [each for each in found if f"/{file.strip('/')}/" in each[2]]
 
     def _exchanged(self, file: str) -> Waiting | None:
         """The source in a folder of this name, if it has names of files of a former folder."""
         whole = str((self.home / file).absolute()).rstrip("/")
-        for origin, waiting in self._present.items():
+        for waiting in self._present.values():
             if waiting.root == whole and waiting.config.files is not None:
-                take_all({origin: waiting}, self.tables)
                 return waiting if waiting.unclear() else None
         return None
 
@@ -185,9 +183,9 @@ class Amendment:
             ) from away
         if not any(change(taken.whole) for taken in open_):
             raise ConfigError(f"{whole.path} is there as it was planned: the plan takes it.")
-        now = {"size": about.st_size, "modified": about.st_mtime_ns}
-        inodes = [about.st_ino] * len(open_)
-        return self._decide(AS_IT_IS, open_, reason, inodes=inodes, **now)
+        now = {"size": about.st_size, "modified": about.st_mtime_ns, "inode": about.st_ino}
+        end = self._waiting(open_[0].plan).places.end_of(whole.real or whole.path, about.st_size)
+        return self._decide(AS_IT_IS, open_, reason, ending=end, **now)
 
     def _open(self, file: str, may_stand: Sequence[Table] = ()) -> list[Taken]:
         """What unfinished plans read of a file, as far as nothing of them is committed.
@@ -222,7 +220,9 @@ class Amendment:
     @cached_property
     def _present(self) -> dict[str, Waiting]:
         """The sources as the pipeline file says them now."""
-        return waiting_of(self.pipeline, self.home, self.tables.lake)
+        found = waiting_of(self.pipeline, self.home, self.tables.lake)
+        take_all(found, self.tables)
+        return found
 
     def _decide(self, what: str, taken: list[Taken], reason: str, **value: Any) -> str:
         self._write(what, [t.place for t in taken], reason, **value)
@@ -296,7 +296,8 @@ class Amendment:
                 " stream's log, the audit or quarantine do, or by its path from the source."
             )
         one = _one_of({taken.file for taken in found}, file)
-        return [taken for taken in found if taken.file == one]
+        mine = [taken for taken in found if taken.file == one]
+        return [taken for taken in mine if taken.head == mine[-1].head]
 
     def _unreadable(self, taken: list[Taken]) -> list[int]:
         """Arrival numbers of the items of which nothing could be read."""
@@ -326,19 +327,6 @@ def _can_be_read(item: Item) -> bool:
     except SourceError:
         return False
     return True
-
-
-def _now(item: Item) -> tuple[int, int, int]:
-    """What lies there: its state, and its number on the disk.
-
-    Raises:
-        OSError: it cannot be looked at now.
-    """
-    try:
-        about = stat_of(item)
-    except FileNotFoundError:
-        return *files.GONE, 0
-    return about.st_size, about.st_mtime_ns, about.st_ino
 
 
 def _is_named(path: str, file: str) -> bool:

@@ -11,9 +11,16 @@ from pathlib import PurePosixPath
 
 from penstock.core.window import FOREVER
 from penstock.lake.files import GONE
-from penstock.lake.ingest.known import Had, Known, mark, names_of
+from penstock.lake.ingest.known import Had, Known, TakenFile, mark, names_of
 from penstock.lake.ingest.listing import Found
 from penstock.lake.ingest.spans import extent_of, is_span, minus
+
+
+def lost(known: Known) -> list[TakenFile]:
+    """What was taken, or is to be taken again, and was not there at the last look."""
+    again = {known.of(had) for had in known.awaited()}
+    gone_ = [known.of(some[0]) for some in gone(known)]
+    return list(dict.fromkeys([*again, *gone_]))
 
 
 def gone(known: Known) -> Iterator[list[Had]]:

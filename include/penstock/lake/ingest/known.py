@@ -6,7 +6,7 @@ time, device, number and a digest of its end; and of the rest of a file, of whic
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -81,7 +81,10 @@ class Known:
     _heads: dict[str, TakenFile] = field(default_factory=dict)
     _names: dict[str, list[TakenFile]] = field(default_factory=dict)
     _inodes: dict[int, list[TakenFile]] = field(default_factory=dict)
+    _states: dict[State, list[TakenFile]] = field(default_factory=dict)
     _claimed: set[TakenFile] = field(default_factory=set)
+    _moved: dict[tuple[int, ...], TakenFile] = field(default_factory=dict)
+    _ends: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
     def take(self, item: Item, number: int, *, own: bool, named: str, reading: str = "") -> None:
         """Note that a plan has taken an item.
@@ -101,6 +104,7 @@ class Known:
             _add(self._names, name, file)
         if item.inode:
             _add(self._inodes, item.inode, file)
+        _add(self._states, (item.size, item.modified), file)
 
     def _of(self, item: Item, place: str) -> TakenFile:
         """The file of which an item is a part."""
@@ -119,22 +123,40 @@ class Known:
     def decide(self, decided: Decided) -> None:
         """Take note of what a person decided."""
         self.decided = decided
-        for (number, path), inode in decided.lies.items():
+        inodes = [*decided.lies.items(), *((p, i) for p, (i, _) in decided.read_as.items())]
+        for (number, path), inode in inodes:
             file = self._heads.get(f"{number}:{path}")
             if file is not None and inode:
                 _add(self._inodes, inode, file)
+        for (number, path), state in [*decided.as_it_is.items(), *decided.seen.items()]:
+            file = self._heads.get(f"{number}:{path}")
+            if file is not None:
+                _add(self._states, state, file)
 
     def look(self, files: Sequence[Found]) -> list[How]:
         """How the files that lie there now stand to what was taken."""
-        self._claimed = {file for f in files if (file := self._by_inode(f)[0]) is not None}
-        matches = [self.match(f) for f in files]
+        matches = [self._by_inode(f) for f in files]
+        self._claimed, self._moved = {file for file, _ in matches if file is not None}, {}
+        for find in (self._by_name, self._by_content):
+            for at, (file, _) in enumerate(matches):
+                found = find(files[at]) if file is None else None
+                if found is not None:
+                    matches[at] = found, Like.SAME
+                    self._claimed.add(found)
+        matches = [
+            found if found[0] is not None else (self._former(f), None)
+            for f, found in zip(files, matches, strict=True)
+        ]
         self.present = {file for file, _ in matches if file is not None}
         return [self._how(f, *match) for f, match in zip(files, matches, strict=True)]
 
     def match(self, file: Found | Item) -> Match:
         """What a file was taken as."""
         found = self._by_inode(file)
-        return found if found[0] is not None else self._by_name(file)
+        if found[0] is not None:
+            return found
+        same = self._by_name(file) or self._moved.get(mark(file))
+        return (same, Like.SAME) if same is not None else (self._former(file), None)
 
     def had(self, file: Found | Item) -> list[Item]:
         """What was taken of a file, as far as it counts."""
@@ -193,6 +215,10 @@ class Known:
         parts = [] if taken is None else self.counting(taken)
         return [state for had in parts for state in self._known(had) if state != GONE]
 
+    def of(self, had: Had) -> TakenFile:
+        """The file of which something is a part."""
+        return self._heads[f"{had.place[0]}:{had.place[1]}"]
+
     def named(self, name: str) -> list[Had]:
         """Whatever was taken under a name."""
         return [had for file in self._names.get(name, ()) for had in file.parts]
@@ -220,7 +246,7 @@ class Known:
         mine = (h.item for h in self.counting(taken) if not self._is_of_another(h))
         names = {file.real, file.path}
         is_named = taken.own and any(i.real == file.real or i.path in names for i in mine)
-        if like is None or (is_named and like is not Like.SAME):
+        if like in {None, Like.GROWN} or (is_named and like is not Like.SAME):
             return How.CHANGED
         return How.TAKEN if is_named else How.ELSEWHERE
 
@@ -235,41 +261,75 @@ class Known:
 
     def _likeness(self, parts: Sequence[Had], file: Found | Item) -> Like | None:
         """How a file with the same number is still the one that was taken."""
-        state = file.size, file.modified
+        state, items = (file.size, file.modified), []
         for had in parts:
-            same_disk = had.item.device in {0, file.device}
-            if state in self._known(had) and (same_disk or self._ends_alike(had.item, file)):
+            item = self._as_read(had)
+            if item.inode == file.inode:
+                items.append(item)
+            elif self.decided.lies.get(had.place) != file.inode:
+                continue
+            same_disk = item.device in {0, file.device}
+            if state in self._known(had) and (same_disk or self._ends_alike(item, file)):
                 return Like.SAME
-        for item in {had.item.ending: had.item for had in parts if had.item.ending}.values():
+        for item in {item.ending: item for item in items if item.ending}.values():
             if item.size == file.size and self._ends_alike(item, file):
                 return Like.TOUCHED
             if is_grown(item, file.size, file.inode, lambda size: self.ending(file, size)):
                 return Like.GROWN
         return None
 
-    def _by_name(self, file: Found | Item) -> Match:
-        changed = None
+    def _as_read(self, had: Had) -> Item:
+        """An item as it was read, if that was decided."""
+        if had.place not in self.decided.as_it_is:
+            return had.item
+        size, modified = self.decided.as_it_is[had.place]
+        inode, end = self.decided.read_as.get(had.place, (0, ""))
+        return replace(had.item, size=size, modified=modified, inode=inode, ending=end, device=0)
+
+    def _by_name(self, file: Found | Item) -> TakenFile | None:
+        """What was taken under its name, of its size and time."""
+        state, is_other = (file.size, file.modified), self.folder in self.decided.other
         for name in dict.fromkeys((file.real or file.path, file.path)):
             for taken in reversed(self._names.get(name, ())):
-                mine = [h for h in self.counting(taken) if name in {h.item.real, h.item.path}]
-                if any((file.size, file.modified) in self._known(had) for had in mine):
-                    if self._lies_elsewhere(taken, file):
+                for had in self.counting(taken):
+                    if name not in {had.item.real, had.item.path} or state not in self._known(had):
                         continue
-                    return taken, Like.SAME
-                is_whole = name == (file.real or file.path)
-                here = [h for h in mine if not self._is_of_another(h) and is_whole
-                        and (h.item.real or h.item.path) == name]  # fmt: skip
-                changed = changed or (taken if here and taken not in self._claimed else None)
-        return changed, None
+                    of_another = self._is_of_another(had)
+                    if of_another and (is_other or not self._ends_alike(had.item, file)):
+                        continue
+                    if taken not in self._claimed or self._ends_alike(had.item, file):
+                        return taken
+        return None
 
-    def _lies_elsewhere(self, taken: TakenFile, file: Found | Item) -> bool:
-        """Whether a file of its name, size and time is another one: that lies under a new name."""
-        items = [had.item for had in self.counting(taken) if had.item.size == file.size]
-        others = [i for i in items if i.ending and not self._ends_alike(i, file)]
-        return taken in self._claimed and bool(others)
+    def _by_content(self, file: Found) -> TakenFile | None:
+        """What was taken, and lies nowhere else, of its size, time and end: it was moved."""
+        for taken in self._states.get((file.size, file.modified), ()):
+            parts = self.counting(taken)
+            if not parts or taken in self._claimed or self._is_given_up(parts):
+                continue
+            items = [item for item in map(self._as_read, parts) if item.ending]
+            if any(item.modified == file.modified and self._ends_alike(item, file)
+                   and self.ending(file, file.size) for item in items):  # fmt: skip
+                self._moved[mark(file)] = taken
+                return taken
+        return None
+
+    def _former(self, file: Found | Item) -> TakenFile | None:
+        """The last file that was taken under its name here, if it does not lie there elsewhere."""
+        name = file.real or file.path
+        for taken in reversed(self._names.get(name, ())):
+            here = (h.item for h in self.counting(taken) if not self._is_of_another(h))
+            if any((item.real or item.path) == name for item in here):
+                return taken if taken not in self._claimed else None
+        return None
 
     def _ends_alike(self, item: Item, file: Found | Item) -> bool:
-        return item.size == file.size and item.ending in {"", self.ending(file, item.size)}
+        if item.size != file.size or not item.ending:
+            return item.size == file.size
+        key = (*mark(file), hash(item.ending))
+        if key not in self._ends:
+            self._ends[key] = item.ending == self.ending(file, item.size)
+        return self._ends[key]
 
     def _is_of_another(self, had: Had) -> bool:
         """Whether names of the folder that it is of say nothing of files in this one."""

@@ -21,10 +21,10 @@ from penstock.lake.files import Decided, State
 from penstock.lake.ingest import notices
 from penstock.lake.ingest.delta_feed import APART, DeltaFeed
 from penstock.lake.ingest.delta_log import DeltaSourceError
-from penstock.lake.ingest.ending import ending_of, has_record, line_end
-from penstock.lake.ingest.gone import begun, emptied, not_taken_again, not_there
+from penstock.lake.ingest.ending import line_end
+from penstock.lake.ingest.gone import begun, emptied, lost, not_taken_again, not_there
 from penstock.lake.ingest.item import Item, opened
-from penstock.lake.ingest.known import How, Known
+from penstock.lake.ingest.known import How, Known, Like, TakenFile
 from penstock.lake.ingest.listing import Apart, Found, Listing
 from penstock.lake.ingest.notices import Notices
 from penstock.lake.ingest.place import said
@@ -67,7 +67,7 @@ class Waiting:
         self.root = self.places.root
         self.uri = uri_of(self.root)
         self.filesystem, _ = opened_place(self.uri)
-        self.known = Known(self.places.folder(), self._ending)
+        self.known = Known(self.places.folder(), self.places.ending)
         self.changed: list[str] = []
         self.emptied: dict[str, int] = {}
         self._queue: deque[Found] = deque()
@@ -198,9 +198,7 @@ class Waiting:
             self.feed.again = {path for _, path in decided.again}
 
     def look(self) -> list[tuple[Found, State]]:
-        """List the folder: files that are not any more what was taken of them, and what that was.
-
-        Of a Delta table its log speaks.
+        """Files of a folder that are not any more what was taken of them, and what that was.
 
         Raises:
             SourceError: it cannot be listed now.
@@ -209,6 +207,17 @@ class Waiting:
             self._list()
         changed = {*self.changed}
         return [(f, self.known.states(f)[-1]) for f in self._listing.files if f.path in changed]
+
+    def unlike(self) -> list[tuple[Found | None, TakenFile]]:
+        """What lies there otherwise than it was taken, or does not any more, and what was taken.
+
+        Raises:
+            SourceError: it cannot be listed now.
+        """
+        self._list()
+        found = [(file, *self.known.match(file)) for file in self._listing.files]
+        other = [(f, taken) for f, taken, like in found if taken and like is not Like.SAME]
+        return [*other, *((None, file) for file in lost(self.known))]
 
     def unclear(self) -> list[Found]:
         """Files with names of others that were taken from another folder.
@@ -287,7 +296,7 @@ class Waiting:
                 found.path, self.config.format.value, about.st_size, about.st_mtime_ns,
                 real="" if found.real == found.path else found.real, root=self.known.folder,
                 device=about.st_dev, inode=about.st_ino,
-                ending=ending_of(real, about.st_size),
+                ending=self.places.end_of(real, about.st_size),
             )  # fmt: skip
 
     def _count(self, items: Sequence[Item]) -> None:
@@ -348,16 +357,8 @@ class Waiting:
             return
         if self.reading and self.known.read_otherwise(item, self.reading):
             raise ConfigError(notices.OTHERWISE.format(file=place))
-        if self.feed is None and not self.known.goes_on(item):
+        if self.feed is None and self.known.match(item)[1] is not Like.SAME:
             raise SourceError(place, notices.REST)
-
-    def _ending(self, file: Found | Item, size: int) -> str:
-        """Of a file as it is now; of a text in which there is no record before a size, empty."""
-        if isinstance(file, Item) and self.feed is not None:
-            return ending_of(self.places.full(file).path, size)
-        real = self.places.real(file, file.root if isinstance(file, Item) else self.known.folder)
-        first = {FileFormat.PARQUET: 0, FileFormat.JSONL: 1, FileFormat.CSV: 2}[self.config.format]
-        return ending_of(real, size) if not first or has_record(real, size, first) else ""
 
     def _row_parts(self, item: Item, left: Sequence[Span], *, fresh: bool) -> Iterable[Item]:
         total = self._rows[item] if item in self._rows else self._rows_of(item)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from penstock.config.pipeline import FileFormat, History
 from penstock.lake.ingest.delta_feed import DeltaFeed
-from penstock.lake.ingest.ending import ending_of
+from penstock.lake.ingest.ending import ending_of, has_record, sample_of
 from penstock.lake.ingest.item import Item, is_another, is_grown, is_there
 from penstock.lake.ingest.known import mark
 from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
@@ -137,3 +137,24 @@ class Whereabouts:
         """
         base = folder or self.folder()
         return os.path.normpath(os.path.join(self.home, base, file.real or file.path))  # noqa: PTH118
+
+    def ending(self, file: Found | Item, size: int) -> str:
+        """Digest of a file before a size, as it is now; of a text without a record there: empty.
+
+        Raises:
+            SourceError: it cannot be read now.
+        """
+        if isinstance(file, Item) and self.feed is not None:
+            return sample_of(self.full(file).path, size)
+        real = self.real(file, file.root if isinstance(file, Item) else "")
+        first = {FileFormat.PARQUET: 0, FileFormat.JSONL: 1, FileFormat.CSV: 2}[self.config.format]
+        return self.end_of(real, size) if not first or has_record(real, size, first) else ""
+
+    def end_of(self, real: str, size: int) -> str:
+        """Digest of a file's end; of a Parquet file of bytes from all over it.
+
+        Raises:
+            SourceError: it cannot be read now.
+        """
+        is_text = self.config.format is not FileFormat.PARQUET
+        return ending_of(real, size) if is_text else sample_of(real, size)
