@@ -493,3 +493,14 @@ def test_files_of_another_folder_that_a_person_calls_others_are_others(tmp_path:
     person(gate).retake("two", "the second year")
     gate.take()
     assert codes(gate) == once((0, 1), (5, 6), (100, 120))
+
+
+def test_another_file_put_in_place_with_size_and_time_is_not_read(place: Place) -> None:
+    """Who keeps the time says that it is the same."""
+    place.write("a", 10, 20)
+    place.take()
+    about = place["a"].stat()
+    place.write("copy", 30, 40)
+    place.move("copy", "a")
+    os.utime(place["a"], ns=(0, about.st_mtime_ns))
+    assert place.take() == once((10, 20))

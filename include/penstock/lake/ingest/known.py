@@ -57,6 +57,8 @@ class TakenFile:
     parts: list[Had] = field(default_factory=list)
 
 
+Mark = tuple[int, int, int, int]
+"""Device, number, size and modification: which file it is on the disk, as it is."""
 Match = tuple[TakenFile | None, Like | None]
 """What a file was taken as, and how it still is that; only by its name: not at all."""
 Ending = Callable[[Found | Item, int], str]
@@ -82,8 +84,8 @@ class Known:
     _names: dict[str, list[TakenFile]] = field(default_factory=dict)
     _inodes: dict[int, list[TakenFile]] = field(default_factory=dict)
     _states: dict[State, list[TakenFile]] = field(default_factory=dict)
-    _claimed: set[TakenFile] = field(default_factory=set)
-    _moved: dict[tuple[int, ...], TakenFile] = field(default_factory=dict)
+    _claimed: dict[TakenFile, Mark] = field(default_factory=dict)
+    _moved: dict[Mark, TakenFile] = field(default_factory=dict)
     _ends: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
     def take(self, item: Item, number: int, *, own: bool, named: str, reading: str = "") -> None:
@@ -136,13 +138,14 @@ class Known:
     def look(self, files: Sequence[Found]) -> list[How]:
         """How the files that lie there now stand to what was taken."""
         matches = [self._by_inode(f) for f in files]
-        self._claimed, self._moved = {file for file, _ in matches if file is not None}, {}
+        lie = zip(files, matches, strict=True)
+        self._claimed, self._moved = {file: mark(f) for f, (file, _) in lie if file is not None}, {}
         for find in (self._by_name, self._by_content):
             for at, (file, _) in enumerate(matches):
                 found = find(files[at]) if file is None else None
                 if found is not None:
                     matches[at] = found, Like.SAME
-                    self._claimed.add(found)
+                    self._claimed[found] = mark(files[at])
         matches = [
             found if found[0] is not None else (self._former(f), None)
             for f, found in zip(files, matches, strict=True)
@@ -297,7 +300,9 @@ class Known:
                     of_another = self._is_of_another(had)
                     if of_another and (is_other or not self._ends_alike(had.item, file)):
                         continue
-                    if taken not in self._claimed or self._ends_alike(had.item, file):
+                    if self._claimed.get(taken) in {None, mark(file)} or self._ends_alike(
+                        had.item, file
+                    ):
                         return taken
         return None
 
@@ -345,8 +350,8 @@ def _add(index: dict, key: object, file: TakenFile) -> None:  # type: ignore[typ
         some.append(file)
 
 
-def mark(file: Found | Item) -> tuple[int, int, int, int]:
-    """Which file it is on the disk, as it is: device, number, size and modification."""
+def mark(file: Found | Item) -> Mark:
+    """Which file it is on the disk, as it is."""
     return file.device, file.inode, file.size, file.modified
 
 

@@ -12,7 +12,7 @@ from penstock.config.pipeline import FileFormat, History
 from penstock.lake.ingest.delta_feed import DeltaFeed
 from penstock.lake.ingest.ending import ending_of, has_record, sample_of
 from penstock.lake.ingest.item import Item, is_another, is_grown, is_there
-from penstock.lake.ingest.known import mark
+from penstock.lake.ingest.known import Mark, mark
 from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
 from penstock.lake.ingest.place import folder_name, folder_of
 from penstock.lake.ingest.reading import SourceError
@@ -41,7 +41,7 @@ class Whereabouts:
         self.config, self.root = config, folder_of(config, home)
         self._home, self.home = home, os.path.realpath(home)
         self._apart = apart
-        self._found: dict[tuple[int, int, int, int], Found] = {}
+        self._found: dict[Mark, Found] = {}
         self.feed: DeltaFeed | None = None
 
     def folder(self) -> str:
