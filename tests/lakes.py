@@ -19,10 +19,11 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan, Planner, plans, touched
-from penstock.lake.generation import generations, sealed_rows
+from penstock.lake.generation import generations
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log import HISTORY, LIVE, slack_changes
 from penstock.lake.observed import classes
+from penstock.lake.sealed import sealed_rows
 from penstock.lake.tables import Tables
 from penstock.lake.view import (
     BACKFILL,

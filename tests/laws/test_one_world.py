@@ -14,8 +14,8 @@ import pytest
 
 from penstock.lake.commit import Table
 from penstock.lake.correction import plans
-from penstock.lake.generation import sealed_rows
 from penstock.lake.ingest import door as door_module
+from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import BACKFILL, answers_in_force, position, timely_answers
 from penstock.spark import chunks
 from tests import reference as ref

@@ -13,13 +13,14 @@ import pytest
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
-from penstock.lake.generation import generations, sealed_rows
+from penstock.lake.generation import generations
 from penstock.lake.ingest import door
 from penstock.lake.log import LIVE
 from penstock.lake.proposed import propose
 from penstock.lake.read import read_table
 from penstock.lake.recount import recount
 from penstock.lake.retrace import Plans, Trace, asked_by, read_plans, retrace
+from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import answers_in_force, balance, position, timely_answers
 from tests import reference as ref
 from tests.doubles import assert_same, blocks_of, lose_memory, rows_by_pair

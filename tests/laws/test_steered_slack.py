@@ -10,13 +10,14 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.lake.commit import Table
-from penstock.lake.generation import generations, sealed_rows
+from penstock.lake.generation import generations
 from penstock.lake.ingest import door
 from penstock.lake.log import LIVE, slack_changes
 from penstock.lake.proposed import propose
 from penstock.lake.read import read_table
 from penstock.lake.recount import recount
 from penstock.lake.retrace import Plans, asked_by, read_plans, retrace
+from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import position
 from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake

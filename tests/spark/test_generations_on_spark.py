@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.generation import generations, sealed_rows
+from penstock.lake.generation import generations
 from penstock.lake.log import HISTORY, slack_changes
+from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import answers_in_force, position, timely_answers
 from penstock.spark.correct import correct_pipeline, start_epochs
 from tests import reference as ref

@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.lake.generation import generations, sealed_rows, spark_progress
+from penstock.lake.generation import generations, spark_progress
+from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import late_at, position, timely_answers
 from penstock.spark.layout import Layout
 from tests import reference as ref

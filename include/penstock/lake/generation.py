@@ -27,8 +27,6 @@ from penstock.lake.tables import Definition, Tables, opened
 FORM = 6
 """Of what a checkpoint holds: the source's offsets and the reducer's state. Raise it with any
 change of either: a checkpoint of another form is not gone on with, but rebuilt from the log."""
-SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
-          "slack_us", "pairs_open")  # fmt: skip
 FAILED = "penstock_failed"
 FAILURES = 3
 
@@ -65,7 +63,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The last row of ``control`` of an epoch: the step is sealed up to ``seq``."""
+    """A row of ``control`` that counts: the step is sealed up to ``seq``."""
 
     generation: int
     micro_batch: int
@@ -73,6 +71,11 @@ class Sealed:
     seq: int
     state: WatermarkState
     open_pairs: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Rows of an epoch in the order of their positions."""
+        return self.block, self.generation, self.micro_batch
 
 
 def generations(tables: Tables, step: Definition) -> list[Generation]:
@@ -104,29 +107,6 @@ def current(tables: Tables, step: StepSpec) -> tuple[Generation, Generation] | N
     newest = found[-1]
     epoch = next(g for g in found if g.number == newest.epoch)
     return epoch, newest
-
-
-def sealed_rows(tables: Tables, step: Definition, epoch: int) -> list[Sealed]:
-    """The ``control`` rows of an epoch, in the order of their positions.
-
-    What a replaced generation still sealed beyond the start of the next one does not count: its
-    sink looked for a newer one before that was registered, and committed after.
-    """
-    starts = [(g.number, g.block) for g in generations(tables, step)]
-    rows = read_table(Table(tables.control(step)), SEALED).filter(pc.field("generation") >= epoch)
-    found = [
-        Sealed(
-            r["generation"],
-            r["micro_batch"],
-            r["block"],
-            r["through_seq"],
-            WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], r["slack_us"]),
-            r["pairs_open"],
-        )
-        for r in rows.to_pylist()
-    ]
-    counts = [s for s in found if all(s.block <= b for n, b in starts if n > s.generation)]
-    return sorted(counts, key=lambda s: (s.block, s.generation, s.micro_batch))
 
 
 def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str:

@@ -27,6 +27,7 @@ from penstock.lake.view import (
     answers_at,
     in_force,
     position,
+    rows_of,
     sealed_only,
 )
 
@@ -199,7 +200,8 @@ def measured(
     if step.slack.tuning is None:
         return []
     seen, changes = Seen(Table(events), step.window), slack_changes(tables, step.name)
-    last = max((r for r in at.rows if r.seq <= since), default=None, key=lambda r: r.block)
+    before = (r for r in rows_of(tables, step, at) if r.seq <= since)
+    last = max(before, default=None, key=lambda r: r.block)
     text = controller_at(tables, step, at.epoch.number, last.block) if last else ""
     start = last or epoch_of(tables, step, at.epoch)
     for _ in lived(tables, seen, start, at.sealed.block, changes, text):
@@ -216,7 +218,7 @@ def waited(tables: Tables, step: StepSpec, at: Position) -> list[Waited]:
     rows = read_table(Table(tables.control(step)), [*keys, *STEERING])
     known = {(r["generation"], r["micro_batch"]): r for r in rows.to_pylist()}
     found, taken = [], at.epoch.block
-    for row in at.rows:
+    for row in rows_of(tables, step, at):
         if row.block > taken and row.state.t_max > BEGINNING:
             taken = row.block
             steering = known[row.generation, row.micro_batch]

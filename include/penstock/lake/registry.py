@@ -21,11 +21,11 @@ from penstock.lake.generation import (
     failures,
     generations,
     remembers,
-    sealed_rows,
     spark_progress,
 )
 from penstock.lake.log import SLACK, Seen, decisions_of, read_summaries, slack_changes
 from penstock.lake.proposed import DECLARED, declared
+from penstock.lake.sealed import last_sealed
 from penstock.lake.start import after_history, completed
 from penstock.lake.tables import Tables
 
@@ -56,11 +56,11 @@ class Registry:
         if newest.slack is not None and self._goes_on(step, newest):
             settle(self.tables.decisions(), self.tables.registry())
             return newest
-        rows = sealed_rows(self.tables, step, epoch.number)
-        if not rows:
+        lasts = last_sealed(self.tables, step, epoch.number)
+        if not lasts:
             block, seq, state, controller = epoch.block, epoch.seq, whole.state, ""
         else:
-            block, seq, state = rows[-1].block, rows[-1].seq, rows[-1].state
+            block, seq, state = lasts[-1].block, lasts[-1].seq, lasts[-1].state
             controller = controller_at(self.tables, step, epoch.number, block)
         return self._register(
             step,
@@ -163,12 +163,10 @@ class Registry:
 
     def _goes_on(self, step: StepSpec, newest: Generation) -> bool:
         """Whether Spark's checkpoint is a plain continuation of what is sealed."""
-        own = [
-            s for s in sealed_rows(self.tables, step, newest.epoch)
-            if s.generation == newest.number
-        ]  # fmt: skip
-        micro_batch = max((s.micro_batch + 1 for s in own), default=0)
-        at = max((s.block for s in own), default=newest.block)
+        lasts = last_sealed(self.tables, step, newest.epoch)
+        own = next((s for s in lasts if s.generation == newest.number), None)
+        micro_batch = 0 if own is None else own.micro_batch + 1
+        at = newest.block if own is None else own.block
         begun = any(
             self._reached(Table(spec), newest.number, micro_batch)
             for spec in (self.tables.late(step, []), self.tables.answers(step))
@@ -178,7 +176,7 @@ class Registry:
             return False
         if max(logged, default=0) > (-1 if committed is None else committed) + 1:
             return False  # Spark repeats one micro-batch, never two
-        if committed is None and not own:
+        if committed is None and own is None:
             fresh = not remembers(self.tables.checkpoint(step, newest.number))
             return 0 in logged or (fresh and not begun)
         replays = committed == micro_batch - 2 or (committed is None and micro_batch == 1)

@@ -22,7 +22,7 @@ from penstock.lake.proposed import DECLARED
 from penstock.lake.read import read_table
 from penstock.lake.recount import Asked, Blocks, Fault
 from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL, DONE, PLANNED, SPEED, Position
+from penstock.lake.view import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,14 @@ def retrace(
         plans: of the position's epoch, read before it, too.
     """
     way = _Way(tables, step, blocks, at.epoch)
+    sealed = rows_of(tables, step, at)
     return Trace(
         way.marks,
         way.after(at.sealed.block).watermark,
-        list(_spans(way, at)),
-        [*_batches(tables, step, way, at)],
+        list(_spans(way, sealed)),
+        [*_batches(tables, step, way, sealed)],
         [*_generations(way, at, registered)],
-        [*_plans(tables, step, way, at, plans)],
+        [*_plans(tables, step, way, at, sealed, plans)],
     )
 
 
@@ -228,9 +229,9 @@ def _unlike(
         yield Fault(what, place, {n: expected[n] for n in wrong}, {n: found[n] for n in wrong})
 
 
-def _spans(way: _Way, at: Position) -> Iterator[Span]:
+def _spans(way: _Way, sealed: list[Sealed]) -> Iterator[Span]:
     before = way.epoch.block
-    for row in at.rows:
+    for row in sealed:
         low, high = way.after(before), way.after(row.block)
         yield Span(
             row.generation, row.micro_batch, way.seq(before), way.seq(row.block),
@@ -239,13 +240,13 @@ def _spans(way: _Way, at: Position) -> Iterator[Span]:
         before = row.block
 
 
-def _batches(tables: Tables, step: StepSpec, way: _Way, at: Position) -> Iterator[Fault]:
+def _batches(tables: Tables, step: StepSpec, way: _Way, sealed: list[Sealed]) -> Iterator[Fault]:
     """Rows of ``control`` against the log, and against what their micro-batches wrote."""
     written = _written(tables, step)
     content = {(r["generation"], r["micro_batch"]): r
                for r in read_table(Table(tables.control(step))).to_pylist()}  # fmt: skip
     before = way.epoch.seq
-    for row in at.rows:
+    for row in sealed:
         place = {"generation": row.generation, "micro_batch": row.micro_batch}
         said = content[row.generation, row.micro_batch]
         answers, answered, late = written.get((row.generation, row.micro_batch), (0, 0, 0))
@@ -299,14 +300,14 @@ def _generations(way: _Way, at: Position, registered: list[Generation]) -> Itera
 
 
 def _plans(
-    tables: Tables, step: StepSpec, way: _Way, at: Position, plans: Plans
+    tables: Tables, step: StepSpec, way: _Way, at: Position, sealed: list[Sealed], plans: Plans
 ) -> Iterator[Fault]:
     """Plans against what was sealed, and their completions against the answers that stand there."""
     names = ["epoch", "plan", "reason"]
     rows = read_table(Table(tables.answers(step)), names, pc.field("reason") != SPEED)
     rows = rows.filter(pc.equal(rows["epoch"], at.epoch.number))
     counts = dict(zip(*_counted(rows), strict=True))
-    known = {(s.seq, s.state.watermark) for s in at.rows}
+    known = {(s.seq, s.state.watermark) for s in sealed}
     start = way.epoch.seq, way.start.watermark
     for number, plan in plans.planned.items():
         stands = plan["through_seq"], plan["watermark_us"]

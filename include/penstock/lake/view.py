@@ -10,7 +10,6 @@ answered what that had: see docs/how-to/read-the-answers.md.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,9 @@ from penstock.core.expression import Column
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.commit import Table
-from penstock.lake.generation import Generation, Sealed, current, generations, sealed_rows
+from penstock.lake.generation import Generation, Sealed, current, generations
 from penstock.lake.read import Spans, read_table
+from penstock.lake.sealed import last_sealed, sealed_rows
 from penstock.lake.tables import ARROW, Definition, FormerStep, Tables
 
 ROW = "$row"
@@ -38,7 +38,8 @@ class Position:
     Attributes:
         epoch: the definition's first generation.
         sealed: the control row read up to.
-        rows: it and all before it.
+        lasts: the last control row that counts of each of its generations, in order: their
+            micro-batches up to there are sealed.
         done: numbers of the correction plans that were finished when it was read: the answers of
             an unfinished one do not exist for a reader. With those of former epochs on which the
             epoch's history rests.
@@ -48,7 +49,7 @@ class Position:
 
     epoch: Generation
     sealed: Sealed
-    rows: tuple[Sealed, ...]
+    lasts: tuple[Sealed, ...]
     done: frozenset[int]
     owes: bool
     seq: int
@@ -93,13 +94,12 @@ def position_of(
         epoch: the epoch.
         before: the first generation of the next epoch; none: there is none.
     """
-    rows = sealed_rows(tables, step, epoch.number)
-    rows = [r for r in rows if before is None or r.generation < before]
-    if not rows:
+    lasts = last_sealed(tables, step, epoch.number, before)
+    if not lasts:
         return None
     # Read after control, and before any answer: what counts is there as a whole.
     done, owes = _corrected(tables, step, epoch)
-    return Position(epoch, rows[-1], tuple(rows), done, owes, rows[-1].seq)
+    return Position(epoch, lasts[-1], lasts, done, owes, lasts[-1].seq)
 
 
 def _corrected(tables: Tables, step: Definition, epoch: Generation) -> tuple[frozenset[int], bool]:
@@ -122,14 +122,18 @@ def _corrected(tables: Tables, step: Definition, epoch: Generation) -> tuple[fro
 
 def sealed_only(rows: pa.Table, at: Position) -> pa.Table:
     """Rows of micro-batches that ``control`` had sealed by a position."""
-    known = np.array([_one(s.generation, s.micro_batch) for s in at.rows], np.int64)
-    found = _one(np.asarray(rows["generation"]), np.asarray(rows["micro_batch"]))
-    return rows.filter(pa.array(np.isin(found, known)))
+    generation, micro_batch = np.asarray(rows["generation"]), np.asarray(rows["micro_batch"])
+    known = np.zeros(rows.num_rows, bool)
+    for last in at.lasts:
+        known |= (generation == last.generation) & (micro_batch <= last.micro_batch)
+    return rows.filter(pa.array(known))
 
 
-def _one(generation: Any, micro_batch: Any) -> Any:
-    """A micro-batch as one number."""
-    return generation * 2**40 + micro_batch
+def rows_of(tables: Tables, step: Definition, at: Position) -> list[Sealed]:
+    """All rows of ``control`` that a position has, in the order of their positions."""
+    found = sealed_rows(tables, step, at.epoch.number)
+    lasts = {last.generation: last.micro_batch for last in at.lasts}
+    return [s for s in found if s.micro_batch <= lasts.get(s.generation, -1)]
 
 
 def answers_at(

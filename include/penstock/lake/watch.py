@@ -8,9 +8,11 @@ from penstock.core.urgency import Bell, Urgency, Waiting
 from penstock.core.window import micros
 from penstock.lake.commit import Table
 from penstock.lake.correction import repaired_through
-from penstock.lake.read import read_table
+from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import Tables
 from penstock.lake.view import position, sealed_only
+
+NAMES = ["generation", "micro_batch", "through_seq", "records", "late_from_us", "late_to_us"]
 
 
 def waiting(tables: Tables, step: StepSpec) -> tuple[int, Waiting | None]:
@@ -18,15 +20,14 @@ def waiting(tables: Tables, step: StepSpec) -> tuple[int, Waiting | None]:
     at, after = position(tables, step), repaired_through(tables, step)
     if at is None or at.sealed.seq <= after:
         return after, None
-    names = ["generation", "micro_batch", "through_seq", "late_from_us", "late_to_us"]
-    found = sealed_only(read_table(Table(tables.control(step)), names), at)
-    late = found.filter((pc.field("through_seq") > after) & pc.field("late_from_us").is_valid())
+    new = Spans("through_seq", ((after + 1, at.sealed.seq),))
+    found = sealed_only(read_table(Table(tables.control(step)), NAMES, within=new), at)
+    late = found.filter(pc.field("late_from_us").is_valid()).sort_by("through_seq")
     if not late.num_rows:
         return after, None
-    first = pc.min(late["through_seq"]).as_py()
-    before = max((row.seq for row in at.rows if row.seq < first), default=-1)
-    new = (pc.field("last_seq") > before) & (pc.field("first_seq") <= first)
-    blocks = read_table(Table(tables.blocks()), ["first_seq", "last_seq", "arrived_at"], new)
+    first, records = late["through_seq"][0].as_py(), late["records"][0].as_py()
+    taken = Spans("last_seq", ((first - records + 1, first),))
+    blocks = read_table(Table(tables.blocks()), ["arrived_at"], within=taken)
     since = micros(pc.min(blocks["arrived_at"]).as_py())
     low, high = pc.min(late["late_from_us"]).as_py(), pc.max(late["late_to_us"]).as_py()
     return after, Waiting(since, low, high)

@@ -53,11 +53,11 @@ def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> Dat
 def _known(spark: SparkSession, uri: str, at: Position) -> DataFrame:
     """All answers that a position has."""
     rows = spark.read.format("delta").load(uri)
-    batch = ["generation", "micro_batch"]
-    sealed = spark.createDataFrame(
-        [(s.generation, s.micro_batch) for s in at.rows], "generation bigint, micro_batch bigint"
-    )
-    timely = rows.where(F.col("reason") == SPEED).join(F.broadcast(sealed), batch, "left_semi")
+    sealed = F.lit(False)
+    for last in at.lasts:
+        is_own = F.col("generation") == last.generation
+        sealed |= is_own & (F.col("micro_batch") <= last.micro_batch)
+    timely = rows.where((F.col("reason") == SPEED) & sealed)
     repaired = rows.where(
         (F.col("reason") != SPEED)
         & ((F.col("epoch") == at.epoch.number) | (F.col("reason") == BACKFILL))

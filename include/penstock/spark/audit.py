@@ -135,7 +135,7 @@ class _Step:
             **{name: int(value or 0) for name, value in figures.items()},
         }
         unclosed = out.pop("pairs_unclosed")
-        if not at.rows:  # no row of control says it yet
+        if not at.lasts:  # no row of control says it yet
             out["pairs_open"] = unclosed
         if self.comparison.history_waits:  # its answers are pending, so is their count
             others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))

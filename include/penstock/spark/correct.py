@@ -26,9 +26,10 @@ from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan, Planner, spans_of, touched, within
 from penstock.lake.covered import Recorder
 from penstock.lake.damage import require_whole
-from penstock.lake.generation import current, sealed_rows
+from penstock.lake.generation import current
 from penstock.lake.read import Spans, read_table
 from penstock.lake.registry import Registry
+from penstock.lake.sealed import last_sealed
 from penstock.lake.tables import INSTANT, Tables
 from penstock.lake.view import BACKFILL, LATE, answers_at, in_force, position
 from penstock.spark.chunks import Grid
@@ -386,5 +387,5 @@ def start_epochs(tables: Tables, pipeline: Pipeline, clock: Clock) -> None:
         found = current(tables, step)
         if found is None:
             registry.begin_epoch(step, "preload")
-        elif not sealed_rows(tables, step, found[0].number):
+        elif not last_sealed(tables, step, found[0].number):
             registry.begin_epoch(step, "preload", former=found[0])

@@ -11,6 +11,7 @@ from rich.console import Console
 from penstock.config.settings import Settings
 from penstock.core.coverage import predicted_error
 from penstock.core.errors import ConfigError
+from penstock.lake import view
 from penstock.lake.covered import Recorder, newest_rows
 from penstock.lake.ingest import door
 from penstock.lake.log import HISTORY
@@ -221,7 +222,7 @@ def test_what_stood_open_in_the_history_waits_for_no_k(
     recorder(lake).record()
     at = position(lake.tables, lake.step)
     assert at is not None
-    assert [row.state.slack for row in at.rows] == [0, 60_000_000]
+    assert [row.state.slack for row in view.rows_of(lake.tables, lake.step, at)] == [0, 60_000_000]
     assert [w.slack for w in waited(lake.tables, lake.step, at)] == [60_000_000]
     out = Console(record=True, width=160)
     show_beside(Settings(home=tmp_path), [lake.pipeline] * 2, lake.pipeline.specs, out)

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.lake.correction import pending_count
-from penstock.lake.generation import generations, note_failure, sealed_rows
+from penstock.lake.generation import generations, note_failure
 from penstock.lake.ingest import door as door_module
+from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import answers_in_force, balance, in_force, position, timely_answers
 from tests.doubles import Killed, blocks_of, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake, meanwhile, some_rows
