@@ -20,7 +20,7 @@ from penstock.core.place import path_of
 from penstock.core.slack import BlockSummary, SlackChange, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
-from penstock.lake.log import Seen, read_summaries, watermarks
+from penstock.lake.log import Seen, newest_live_before, read_summaries, watermarks
 from penstock.lake.read import read_table
 from penstock.lake.tables import Definition, Tables, opened
 
@@ -140,11 +140,8 @@ def lived(
         changes: slack decisions.
         controller: as it was written down at the start.
     """
-    blocks = read_summaries(tables)
-    seen.pass_by(b for b in blocks if b.number < start.block)
-    seen.go_on(controller, seen.newest)
-    own = [b for b in blocks if start.block <= b.number < before]
-    return watermarks(start.state, own, changes, seen)
+    seen.go_on(controller, newest_live_before(tables, start.block))
+    return watermarks(start.state, read_summaries(tables, start.block, before), changes, seen)
 
 
 def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:

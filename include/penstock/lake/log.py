@@ -23,10 +23,10 @@ from penstock.core.slack import (
     WatermarkState,
     spec_at,
 )
-from penstock.core.window import BEGINNING, WindowSpec
+from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 from penstock.lake.commit import Table
 from penstock.lake.digest import digests, lateness_of
-from penstock.lake.read import data_files, read_files, read_table
+from penstock.lake.read import Spans, data_files, read_files, read_table
 from penstock.lake.tables import Tables
 
 SLACK = "slack"
@@ -49,9 +49,30 @@ def summaries(rows: pa.Table) -> list[BlockSummary]:
     ]
 
 
-def read_summaries(tables: Tables) -> list[BlockSummary]:
-    """All sealed blocks."""
-    return summaries(read_table(Table(tables.blocks())))
+def read_summaries(tables: Tables, first: int = 0, before: int | None = None) -> list[BlockSummary]:
+    """Sealed blocks from one on, and before another; by default all."""
+    last = FOREVER if before is None else before - 1
+    return summaries(read_table(Table(tables.blocks()), within=Spans("block", ((first, last),))))
+
+
+def next_block(tables: Tables) -> int:
+    """Number of the block that is sealed next; only the newest file is read."""
+    table = Table(tables.blocks())
+    if not table.exists():
+        return 0
+    files = data_files(table.refresh(), "block")
+    newest = max((f.greatest for f in files if f.greatest is not None), default=-1)
+    paths = [f.path for f in files if f.greatest is None or f.greatest == newest]
+    rows = read_files(table.spec.uri, paths, table.spec.schema, ["block"])
+    return 1 + max(rows["block"].to_pylist(), default=-1)
+
+
+def newest_live_before(tables: Tables, block: int) -> int:
+    """The newest live event time before a block, us."""
+    blocks = (pc.field("block") < block) & (pc.field("origin") == LIVE)
+    rows = read_table(Table(tables.blocks()), ["t_max"], blocks)
+    newest = pc.max(pc.cast(rows["t_max"], pa.int64())).as_py()
+    return BEGINNING if newest is None else max(BEGINNING, newest)
 
 
 def newest_live(blocks: Iterable[BlockSummary], newest: int) -> int:
@@ -96,10 +117,6 @@ class Seen:
             self.text = self._controller.to_text()
         return self.text
 
-    def pass_by(self, blocks: Iterable[BlockSummary]) -> None:
-        """Blocks that came before the fold."""
-        self.newest = newest_live(blocks, self.newest)
-
     def after(
         self, state: WatermarkState, blocks: Sequence[BlockSummary], at: int, spec: SlackSpec
     ) -> WatermarkState:
@@ -110,7 +127,7 @@ class Seen:
             after = state.after(self._bounded(block, spec), spec)
         else:
             after = self._steered(state, blocks, at, spec)
-        self.pass_by([block])
+        self.newest = newest_live([block], self.newest)
         return after
 
     def _bounded(self, block: BlockSummary, spec: SlackSpec) -> BlockSummary:

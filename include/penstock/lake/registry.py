@@ -23,7 +23,7 @@ from penstock.lake.generation import (
     remembers,
     spark_progress,
 )
-from penstock.lake.log import SLACK, Seen, decisions_of, read_summaries, slack_changes
+from penstock.lake.log import SLACK, Seen, decisions_of, next_block, read_summaries, slack_changes
 from penstock.lake.proposed import DECLARED, declared
 from penstock.lake.sealed import last_sealed
 from penstock.lake.start import after_history, completed
@@ -47,7 +47,7 @@ class Registry:
             first = not generations(self.tables, step)
             return self.begin_epoch(step, "first start" if first else "changed definition")
         epoch, newest = found
-        if self._goes_on_after_its_end(epoch):
+        if self._goes_on_after_its_end(step, epoch):
             return self.begin_epoch(step, "live after its end")
         whole = completed(self.tables, step, epoch)
         if whole is None:
@@ -99,11 +99,14 @@ class Registry:
                 return former
         return self._register(step, new, reason)
 
-    def _goes_on_after_its_end(self, epoch: Generation) -> bool:
+    def _goes_on_after_its_end(self, step: StepSpec, epoch: Generation) -> bool:
         """Whether the source is live although it has ended: the end stays in its epoch."""
-        ends = (b.number for b in read_summaries(self.tables) if b.kind is BlockKind.END)
-        last = max(ends, default=-1)
-        return self.live and (last >= epoch.block or epoch.state.ended)
+        if not self.live:
+            return False
+        lasts = last_sealed(self.tables, step, epoch.number)
+        block, state = (lasts[-1].block, lasts[-1].state) if lasts else (epoch.block, epoch.state)
+        later = read_summaries(self.tables, block)
+        return state.ended or any(b.kind is BlockKind.END for b in later)
 
     def _slack_at(self, step: StepSpec, block: int) -> SlackSpec:
         return spec_at(slack_changes(self.tables, step.name), block)
@@ -144,8 +147,7 @@ class Registry:
             return
         changes = [row for row in rows if row["what"] == SLACK]
         if block is None:
-            blocks = read_summaries(self.tables)
-            block = blocks[-1].number + 1 if blocks else 0
+            block = next_block(self.tables)
         row = {
             "step": step.name,
             "block": block if changes else 0,

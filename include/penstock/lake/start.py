@@ -79,7 +79,7 @@ def completed(tables: Tables, step: StepSpec, epoch: Generation) -> Generation |
     slack = declared([row for row in rows if row["decided_at"] <= epoch.started])
     if slack is None:
         return None
-    blocks = [b for b in read_summaries(tables) if b.number < epoch.block]
+    blocks = read_summaries(tables, before=epoch.block)
     seen = Seen(Table(tables.events({})), step.window)
     state = after_history(blocks, slack, seen, live=epoch.live)
     if replace(state, slack=epoch.state.slack) != epoch.state:

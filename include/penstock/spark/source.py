@@ -28,7 +28,14 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.generation import FORM, Generation
-from penstock.lake.log import Seen, newest_live, slack_changes, summaries, watermarks
+from penstock.lake.log import (
+    Seen,
+    newest_live,
+    newest_live_before,
+    slack_changes,
+    summaries,
+    watermarks,
+)
 from penstock.lake.read import Tail, data_files, read_pieces
 from penstock.lake.tables import INSTANT, Tables, TableSpec
 from penstock.spark.kernel import hash_rows
@@ -168,6 +175,7 @@ class LogReader(DataSourceStreamReader):
         if isinstance(start, str):
             start = json.loads(start)
         self._open()
+        self._follow(start["block"])
         assert self._blocks is not None  # noqa: S101
         assert self._seen is not None  # noqa: S101
         if len(self._waiting) < self.spec.blocks:
@@ -270,13 +278,17 @@ class LogReader(DataSourceStreamReader):
 
     def _open(self) -> None:
         """Tables are opened in the process that uses them: deltalake does not survive a fork."""
-        if self._blocks is not None:
+        if self._events is not None:
             return
-        self._blocks = Tail(Table(self.spec.tables.blocks()), "block", -1)
         self._events = Table(self.spec.events)
         self._decisions = Table(self.spec.tables.decisions())
         self._seen = Seen(self._events, self.spec.step.window)
-        self._waiting = summaries(self._blocks.take())
+
+    def _follow(self, block: int) -> None:
+        """Blocks are followed from where the query goes on; those before are not read."""
+        if self._blocks is None:
+            self._newest = newest_live_before(self.spec.tables, block)
+            self._blocks = Tail(Table(self.spec.tables.blocks()), "block", block - 1)
 
     def _decided(self) -> tuple[SlackChange, ...]:
         """Slack decisions; those for the blocks at hand stood before the blocks were sealed."""
