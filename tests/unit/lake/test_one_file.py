@@ -250,6 +250,18 @@ def test_a_new_file_under_the_name_of_one_that_was_renamed_is_new_and_said(
     assert "under names of others that were taken and renamed" in caplog.text
 
 
+def test_what_may_be_a_copy_under_another_name_is_taken_and_said(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.write("a", 0, 20)
+    assert place.take() == once((0, 20))
+    assert "the size and the end of others that were taken" not in caplog.text
+    shutil.copyfile(place["a"], place["b"])
+    assert place.take() == once((0, 20), (0, 20)), "two equal files may both be meant"
+    assert "the size and the end of others that were taken" in caplog.text
+    assert "first=b.jsonl" in caplog.text
+
+
 def test_planned_files_of_one_size_and_time_that_change_names(place: Place) -> None:
     place["z"].unlink()
     for number, name in enumerate("abc"):

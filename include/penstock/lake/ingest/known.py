@@ -84,6 +84,8 @@ class Known:
     _names: dict[str, list[TakenFile]] = field(default_factory=dict)
     _inodes: dict[int, list[TakenFile]] = field(default_factory=dict)
     _states: dict[State, list[TakenFile]] = field(default_factory=dict)
+    _sizes: set[int] = field(default_factory=set)
+    _contents: dict[tuple[int, str], list[TakenFile]] = field(default_factory=dict)
     _claimed: dict[TakenFile, Mark] = field(default_factory=dict)
     _moved: dict[Mark, TakenFile] = field(default_factory=dict)
     _ends: dict[tuple[int, ...], bool] = field(default_factory=dict)
@@ -107,6 +109,9 @@ class Known:
         if item.inode:
             _add(self._inodes, item.inode, file)
         _add(self._states, (item.size, item.modified), file)
+        if item.ending:
+            self._sizes.add(item.size)
+            _add(self._contents, (item.size, item.ending), file)
 
     def _of(self, item: Item, place: str) -> TakenFile:
         """The file of which an item is a part."""
@@ -230,6 +235,17 @@ class Known:
         """Whether the file that had its name lies there under another one."""
         some = self._names.get(file.real, ())
         return any(taken in self._claimed for taken in some)
+
+    def is_alike(self, file: Found) -> bool:
+        """Whether a file was taken that has its size and end.
+
+        Raises:
+            SourceError: it cannot be read now.
+        """
+        if file.size not in self._sizes:
+            return False
+        some = self._contents.get((file.size, self.ending(file, file.size)), ())
+        return any(not self._is_given_up(self.counting(taken)) for taken in some)
 
     def is_given_up(self, file: Found) -> bool:
         """Whether nothing of it was read, as a person has decided."""

@@ -21,6 +21,10 @@ RENAMED = (
     "files lie under names of others that were taken and renamed: they are taken as new; if one is"
     " a copy of what was taken, move it away"
 )
+COPIES = (
+    "files have the size and the end of others that were taken: two equal files may both be meant,"
+    " so they are taken; if they may be copies, let an id in the pipeline file tell their records"
+)
 EMPTIED = (
     "folders hold nothing any more, and files were taken from there: if something was mounted"
     " there, mount it again"

@@ -243,8 +243,9 @@ class Waiting:
             ))  # fmt: skip
         self.changed = sorted(f.path for how, f in hows if how is How.CHANGED)
         self.notices.say(notices.CHANGED, self.changed)
-        fresh = [f.path for how, f in hows if how is How.NEW and self.known.is_renamed(f)]
-        self.notices.say(notices.RENAMED, fresh)
+        new = [f for how, f in hows if how is How.NEW]
+        self.notices.say(notices.RENAMED, [f.path for f in new if self.known.is_renamed(f)])
+        self.notices.say(notices.COPIES, [f.path for f in new if self.known.is_alike(f)])
         known = [f for how, f in hows if how in {How.TAKEN, How.CHANGED}]
         seen = {(f.device, f.inode) for f in known if f.inode and not self.known.is_given_up(f)}
         fresh, elsewhere = [], []
