@@ -29,6 +29,9 @@ EMPTIED = (
     "folders hold nothing any more, and files were taken from there: if something was mounted"
     " there, mount it again"
 )
+PARTLY = (
+    "files are gone of which only some intervals were preloaded: bring them back for the others"
+)
 MISSED = "files went before anything of them was taken"
 REST = (
     "it was changed since a part of it was taken: put it back as it was, or decide: penstock accept"
@@ -68,6 +71,7 @@ OTHERWISE = (
     " as they were, or begin afresh: penstock remove PIPELINE."
 )
 OTHERS = "{file} was taken already by the pipeline's other source"
+OTHERS_FOLDER = "files of its folder were taken already by the pipeline's other source"
 WENT = (
     "it went before anything of it was taken: bring it back, or, if it was removed, start the"
     " stream again"
