@@ -136,6 +136,21 @@ def test_numbers_on_the_disk_that_are_dealt_anew_lose_no_file(tmp_path: Path, ta
     assert codes(gate) == [10, 11, 12, 13]
 
 
+def test_a_new_file_with_the_number_size_and_time_of_one_that_was_moved(tmp_path: Path) -> None:
+    gate, live = over(tmp_path), tmp_path / "live"
+    first = write(live / "a.jsonl", text(1))
+    os.utime(first, (SECOND, SECOND))
+    gate.take()
+    number = first.rename(tmp_path / "number")
+    os.utime(write(first, text(1)), (SECOND, SECOND))  # put back from a backup
+    gate.take()
+    first.rename(live / "b.jsonl")
+    number.write_text(text(2))
+    os.utime(number.rename(live / "c.jsonl"), (SECOND, SECOND))
+    gate.take()
+    assert codes(gate) == [1, 2]
+
+
 HOUR = 3_600_000_000
 
 

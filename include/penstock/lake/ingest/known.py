@@ -126,13 +126,14 @@ class Known:
     def _refuse_false_claims(self, files: Sequence[Found], matches: list[Match]) -> None:
         """Undo matches by numbers that were dealt anew.
 
-        Who has a taken file's number is not that file, if another one has its name, size, time and
-        end, and the number's owner has another end.
+        Who has a taken file's number is not that file, if another one has its size, time and end,
+        and the number's owner has another end.
         """
         owners = {taken: at for at, (taken, _) in enumerate(matches) if taken is not None}
         doubtful = deque(at for at, (taken, _) in enumerate(matches) if taken is None)
         while doubtful:
-            found = self._by_name(files[doubtful.popleft()])
+            file = files[doubtful.popleft()]
+            found = self._by_name(file) or next((t for t in self._alike(file) if t in owners), None)
             at = None if found is None else owners.pop(found, None)
             if found is None or at is None:
                 continue
@@ -331,16 +332,22 @@ class Known:
 
     def _by_content(self, file: Found) -> TakenFile | None:
         """What was taken, and lies nowhere else, of its size, time and end: it was moved."""
-        for taken in self._states.get((file.size, file.modified), ()):
-            parts = self.counting(taken)
-            if not parts or taken in self._claimed or self._is_given_up(parts):
-                continue
-            items = [item for item in map(self._as_read, parts) if item.ending]
-            if any(item.modified == file.modified and self._ends_alike(item, file)
-                   and self.ending(file, file.size) for item in items):  # fmt: skip
+        for taken in self._alike(file):
+            if taken not in self._claimed:
                 self._moved[mark(file)] = taken
                 return taken
         return None
+
+    def _alike(self, file: Found | Item) -> Iterator[TakenFile]:
+        """What was taken with its size, time and end."""
+        for taken in self._states.get((file.size, file.modified), ()):
+            parts = self.counting(taken)
+            items = [item for item in map(self._as_read, parts) if item.ending]
+            if not items or self._is_given_up(parts):
+                continue
+            if any(item.modified == file.modified and self._ends_alike(item, file)
+                   and self.ending(file, file.size) for item in items):  # fmt: skip
+                yield taken
 
     def _former(self, file: Found | Item) -> TakenFile | None:
         """The last file that was taken from its place, if it does not lie there elsewhere."""
