@@ -250,6 +250,18 @@ def test_a_new_file_under_the_name_of_one_that_was_renamed_is_new_and_said(
     assert "under names of others that were taken and renamed" in caplog.text
 
 
+def test_what_may_be_a_copy_under_another_name_is_taken_and_said(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.write("a", 0, 20)
+    assert place.take() == once((0, 20))
+    assert "the size and the end of others that were taken" not in caplog.text
+    shutil.copyfile(place["a"], place["b"])
+    assert place.take() == once((0, 20), (0, 20)), "two equal files may both be meant"
+    assert "the size and the end of others that were taken" in caplog.text
+    assert "first=b.jsonl" in caplog.text
+
+
 def test_planned_files_of_one_size_and_time_that_change_names(place: Place) -> None:
     place["z"].unlink()
     for number, name in enumerate("abc"):
@@ -504,3 +516,18 @@ def test_another_file_put_in_place_with_size_and_time_is_not_read(place: Place) 
     place.move("copy", "a")
     os.utime(place["a"], ns=(0, about.st_mtime_ns))
     assert place.take() == once((10, 20))
+
+
+def test_a_planned_file_is_not_taken_for_another_of_its_size_and_time(place: Place) -> None:
+    place["z"].unlink()
+    for number, name in enumerate("ab"):
+        place.write(name, 100 + number, 101 + number)
+        os.utime(place[name], ns=(0, 10**18))
+    door = place.plan()
+    for name, new in (("a", "c"), ("b", "a"), ("c", "b")):
+        place.move(name, new)
+    os.utime(place["b"])  # what was planned as a: nothing there is exactly that any more
+    with pytest.raises(SourceError, match="another file lies there"):
+        door.work()
+    os.utime(place["b"], ns=(0, 10**18))
+    assert place.take() == once((100, 102))

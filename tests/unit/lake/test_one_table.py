@@ -1,5 +1,6 @@
 """A Delta source that is put back, copied, renamed, converted or exchanged: once, or said."""
 
+import json
 import os
 import shutil
 from collections import Counter
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from penstock.core.errors import ConfigError
-from penstock.lake.ingest import source
+from penstock.lake.ingest import delta_feed, source
 from penstock.lake.ingest.ahead import ClockError
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.delta_log import DeltaSourceError
@@ -37,9 +39,12 @@ def append(place: Path, first: int, end: int, **options: Any) -> None:
     write_deltalake(str(place), rows(first, end), mode="append", **options)
 
 
-def over(home: Path, *, history: str | None = None, live: str = "table") -> Gate:
+def over(
+    home: Path, *, history: str | None = None, live: str = "table", skip: tuple[int, ...] = ()
+) -> Gate:
     past = {} if history is None else {"history": {"delta": str(home / history)}}
-    return Gate(home, "parquet", source={"delta": str(home / live), "files": None}, **past)
+    source = {"delta": str(home / live), "files": None, "skip": skip}
+    return Gate(home, "parquet", source=source, **past)
 
 
 def codes(gate: Gate) -> Counter[int]:
@@ -236,3 +241,144 @@ def test_instants_in_a_partition_are_looked_at_before_they_count_as_ahead(tmp_pa
                 event_time="day")  # fmt: skip
     with pytest.raises(ClockError):
         gate.take()
+
+
+def test_skip_holds_for_a_first_snapshot(tmp_path: Path, table: Path) -> None:
+    append(table, 10, 15)
+    append(table, 15, 20)
+    gate = over(tmp_path, skip=(1,))
+    assert gate.take() == 15
+    assert codes(gate) == once((0, 10), (15, 20))
+
+
+def test_the_rest_of_a_version_can_be_skipped(tmp_path: Path) -> None:
+    place = tmp_path / "table"
+    write_deltalake(str(place), rows(0, 5, day="a"), partition_by=["day"])
+    gate = over(tmp_path)
+    assert gate.take() == 5
+    ahead = rows(9, 12, day="b").set_column(0, "event_time", [[AT + timedelta(days=9)] * 3])
+    write_deltalake(str(place), pa.concat_tables([rows(5, 9, day="a"), ahead]), mode="append")
+    commit = place / "_delta_log" / f"{1:020d}.json"
+    lines = commit.read_text().splitlines()
+    commit.write_text("\n".join(sorted(lines, key=lambda line: "day=b" in line)))
+    with pytest.raises(ClockError, match=r"skip: \[1\]"):
+        gate.take()
+    gate = over(tmp_path, skip=(1,))
+    assert gate.take() == 0
+    write_deltalake(str(place), rows(20, 25, day="a"), mode="append")
+    assert gate.take() == 5
+    assert codes(gate) == once((0, 9), (20, 25))
+
+
+def test_a_table_elsewhere_with_names_of_files_that_were_taken_is_new(tmp_path: Path) -> None:
+    (tmp_path / "live").mkdir()
+    pq.write_table(rows(0, 5), tmp_path / "live" / "2024-01.parquet")
+    assert Gate(tmp_path, "parquet").take() == 5
+    (tmp_path / "table").mkdir()
+    for month in (1, 2, 3):
+        path = tmp_path / "table" / f"2024-0{month}.parquet"
+        pq.write_table(rows(100 * month, 100 * month + 5), path)
+    convert_to_deltalake(str(tmp_path / "table"))
+    gate = over(tmp_path)
+    assert gate.take() == 15
+    assert codes(gate) == once((0, 5), (100, 105), (200, 205), (300, 305))
+
+
+def test_a_folder_elsewhere_with_names_of_a_tables_files_is_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "table").mkdir()
+    pq.write_table(rows(0, 5), tmp_path / "table" / "a.parquet")
+    convert_to_deltalake(str(tmp_path / "table"))
+    assert over(tmp_path).take() == 5
+    (tmp_path / "live").mkdir()
+    pq.write_table(rows(100, 107), tmp_path / "live" / "a.parquet")
+    gate = Gate(tmp_path, "parquet")
+    with pytest.raises(SourceError, match="the source was another folder"):
+        gate.take()
+    person(gate).retake(str(tmp_path / "live"), "they are others")
+    assert gate.take() == 7
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_folder_that_the_other_source_took_is_refused_as_a_table(
+    tmp_path: Path, is_compacted: bool
+) -> None:
+    (tmp_path / "past").mkdir()
+    (tmp_path / "live").mkdir()
+    for number in range(3):
+        pq.write_table(rows(5 * number, 5 * number + 5), tmp_path / "past" / f"{number}.parquet")
+    past = {"files": str(tmp_path / "past"), "format": "parquet"}
+    gate = Gate(tmp_path, "parquet", history=past)
+    assert gate.take(HISTORY) == 15
+    convert_to_deltalake(str(tmp_path / "past"))
+    if is_compacted:
+        DeltaTable(str(tmp_path / "past")).optimize.compact()
+    gate = over(tmp_path, live="past")
+    with pytest.raises(DeltaSourceError, match="taken already by the pipeline's other source"):
+        gate.take()
+    assert codes(gate) == once((0, 15))
+
+
+def test_numbers_on_the_disk_say_nothing_of_two_files_of_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "table"
+    for number in range(4):
+        append(place, 100 + 5 * number, 105 + 5 * number)
+    files = sorted(place.glob("*.parquet"), key=lambda p: pq.read_table(p)["code"][0].as_py())
+    for file in files:
+        os.utime(file, (0, 0))
+    monkeypatch.setattr(source, "FILES_PER_PLAN", 1)
+    gate = over(tmp_path)
+    assert gate.door().work() == 5
+    assert len({file.stat().st_size for file in files}) == 1
+    contents = [file.read_bytes() for file in files]
+    away = [file.rename(place / f"_{at}") for at, file in enumerate(files)]
+    for at, (file, content) in enumerate(zip(files, contents, strict=True)):
+        away[(at + 1) % 4].write_bytes(content)
+        os.utime(away[(at + 1) % 4].rename(file), (0, 0))
+    monkeypatch.setattr(source, "FILES_PER_PLAN", 256)
+    gate.take()
+    assert codes(gate) == once((100, 120))
+
+
+def test_an_old_version_that_cannot_be_opened_now_is_waited_for(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(table, 10, 15)
+    monkeypatch.setattr(source, "FILES_PER_PLAN", 1)
+    gate = over(tmp_path)
+    assert gate.door().work() in {5, 10}
+    append(table, 15, 17)
+    for error in (OSError(5, "Input/output error"), DeltaError("Generic error: timed out")):
+        with monkeypatch.context() as failing:
+            failing.setattr(delta_feed, "DeltaTable", raising(error))
+            with pytest.raises(SourceError, match=r"Input/output error|timed out"):
+                gate.take()
+    gate.take()
+    assert codes(gate) == once((0, 17))
+
+
+def raising(error: Exception) -> Callable[..., DeltaTable]:
+    def opened(*_: Any, **__: Any) -> DeltaTable:
+        raise error
+
+    return opened
+
+
+def test_deletion_vectors_that_only_the_protocol_allows_are_none(
+    tmp_path: Path, table: Path
+) -> None:
+    log = table / "_delta_log"
+    first = (log / f"{0:020d}.json").read_text().splitlines()
+    metadata = next(json.loads(line) for line in first if "metaData" in line)
+    metadata["metaData"]["configuration"] = {"delta.enableDeletionVectors": "true"}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | features}
+    (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, (protocol, metadata))))
+    append(table, 10, 15)
+    DeltaTable(str(table)).create_checkpoint()
+    for version in (0, 1):
+        (log / f"{version:020d}.json").unlink()
+    gate = over(tmp_path)
+    assert gate.take() == 15
+    assert codes(gate) == once((0, 15))

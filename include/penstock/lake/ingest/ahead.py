@@ -41,7 +41,8 @@ class ClockError(TransientError):
         self.path, self.ahead = item.path, ahead
         mend = "mend the file or move it out of the source"
         if item.version >= 0:
-            mend = f"write skip: [{item.version}] beside delta: and what is right as a new commit"
+            which = "the version it came with" if item.snapshot else item.version
+            mend = f"write skip: [{which}] beside delta: and what is right as a new commit"
         super().__init__(
             f"{self.path}: most of its records are {spoken(ahead)} ahead of this machine's clock,"
             f" and skew allows {spoken(skew)}. They wait until the clock is there. If the clock is"

@@ -31,8 +31,10 @@ from penstock.lake.ingest.delta_log import (
     named,
     opened,
     place_in,
+    reaches,
     refuse_mapping,
 )
+from penstock.lake.ingest.ending import sample_of
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.reading import SourceError
 
@@ -55,12 +57,20 @@ class DeltaFeed:
         uri: of the table.
         filesystem, root: the same place for pyarrow.
         skip: versions that a person has said bring nothing.
+        folder: which one it is now, wherever a link leads.
     """
 
     def __init__(
-        self, uri: str, filesystem: pa.fs.FileSystem, root: str, skip: Collection[int]
+        self,
+        uri: str,
+        filesystem: pa.fs.FileSystem,
+        root: str,
+        skip: Collection[int],
+        folder: str = "",
     ) -> None:
         self.uri, self.filesystem, self.root, self.skip = uri, filesystem, root, skip
+        self.folder = folder
+        self._foreign: dict[str, list[Item]] = {}
         self._taken: dict[int, dict[str, Item]] = {}
         self._whole: set[str] = set()
         self._sets: dict[int, list[Item]] = {}
@@ -83,14 +93,39 @@ class DeltaFeed:
             self._others |= {item.table for item in items if item.table}
             return
         for item in items:
-            self._taken.setdefault(item.version, {})[item.path] = item
-            if item.end < 0 and item.since is None and item.until is None:
-                self._whole.add(item.path)
+            if item.version == NONE and item.root not in {"", self.folder}:
+                self._foreign.setdefault(item.root, []).append(item)
+                continue
+            self._note(item)
             mine = self._sets.get(item.version, [])
             if item.version != NONE and item.path not in {i.path for i in mine}:
                 self._sets, self._upto = {}, NONE  # another process has read further, or otherwise
             if item.version != NONE:
                 self._table = item.table
+
+    def _note(self, item: Item) -> None:
+        self._taken.setdefault(item.version, {})[item.path] = item
+        if item.end < 0 and item.since is None and item.until is None:
+            self._whole.add(item.path)
+
+    def _settle_foreign(self) -> None:
+        """Of files that were taken before it was a table those of its folder, under a former name.
+
+        Other folders' files say nothing of it, whatever they are called.
+        """
+        for items in self._foreign.values():
+            if any(self._lies_here(item) for item in items):
+                for item in items:
+                    self._note(item)
+        self._foreign = {}
+
+    def _lies_here(self, item: Item) -> bool:
+        path = Path(self.root, item.path)
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return False
+        return size == item.size and item.ending in {"", sample_of(str(path), size)}
 
     def has(self, item: Item) -> bool:
         """Whether it is the table that an item came with, and the item's file lies in it."""
@@ -136,6 +171,7 @@ class DeltaFeed:
             said = "the pipeline's other source has taken this table (by its id) already"
             raise DeltaSourceError(self.root, said, APART)
         if self._upto == NONE:
+            self._settle_foreign()
             self._begin(delta, name)
         if newest < self._upto:
             said = f"its newest version is {newest}, but {self._upto} was read already"
@@ -209,7 +245,7 @@ class DeltaFeed:
             return
         for version, items in known.items():
             one = max(items.values(), key=lambda i: i.files)
-            if len(items) == one.files:
+            if len(items) == one.files or (version in self.skip and not one.snapshot):
                 self._sets[version] = [_whole(i) for i in items.values()]
             elif one.snapshot:
                 self._sets[version] = self._snapshot(self._at(version), version, name)
@@ -247,9 +283,13 @@ class DeltaFeed:
     def _at(self, version: int) -> DeltaTable:
         try:
             return DeltaTable(self.uri, version=version)
-        except (DeltaError, OSError) as gone:
+        except OSError as away:
+            raise SourceError(self.root, away) from away
+        except DeltaError as broken:
+            if reaches(self.filesystem, self.root, version):
+                raise SourceError(self.root, broken) from broken
             said = f"version {version} is read in part, and the log does not reach back to it"
-            raise DeltaSourceError(self.root, said) from gone
+            raise DeltaSourceError(self.root, said) from broken
 
     def _snapshot(self, delta: DeltaTable, version: int, name: str) -> list[Item]:
         """All files of a version, those first that came first."""
@@ -268,17 +308,31 @@ class DeltaFeed:
                     came[path], said[path] = at, named(add)
                     (partial.add if add.get("deletionVector") else partial.discard)(path)
         files = [said.get(file.path, file) for file in files]  # values as whoever wrote them put it
-        features = delta.protocol().reader_features or []
-        unknown = "deletionVectors" in features and any(f.path not in came for f in files)
-        if unknown or any(f.path in partial for f in files):
+        unknown = any(f.path not in came for f in files)
+        if any(f.path in partial for f in files) or (unknown and self._has_vectors(delta)):
             raise DeltaSourceError(
                 self.root,
                 "it has deletion vectors, which cannot be followed",
                 "Switch them off (delta.enableDeletionVectors = false) and REORG TABLE ... APPLY"
                 " (PURGE)",
             )
+        taken = self._taken.get(version, {})
+        left = {f.path for f in files if came.get(f.path) in self.skip and f.path not in taken}
+        if left:
+            log.warning("files of %s are skipped, as skip: says count=%d", self.root, len(left))
+            files = [f for f in files if f.path not in left]
         files.sort(key=lambda f: (came.get(f.path, NONE), f.modified, f.path))
         return self._items(files, version, name, snapshot=True)
+
+    def _has_vectors(self, delta: DeltaTable) -> bool:
+        """Whether some file has a deletion vector, whose commit may be cleaned away."""
+        if "deletionVectors" not in (delta.protocol().reader_features or []):
+            return False
+        try:
+            vectors = pa.RecordBatchReader.from_stream(delta.deletion_vectors())
+            return any(batch.num_rows for batch in vectors)
+        except (DeltaError, OSError) as away:
+            raise SourceError(self.root, away) from away
 
     def _actions(self, version: int) -> list[dict[str, Any]]:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Any
 from urllib.parse import unquote
 
@@ -70,6 +71,22 @@ def commits(filesystem: pa.fs.FileSystem, root: str) -> Commits:
         (int(n.stem), state) for n, state in found if n.suffix == ".json" and len(n.stem) == DIGITS
         if n.stem.isdigit()
     ))  # fmt: skip
+
+
+def reaches(filesystem: pa.fs.FileSystem, root: str, version: int) -> bool:
+    """Whether a log holds all that a version is told from: it cannot be read only for now.
+
+    Raises:
+        SourceError: it cannot be listed now.
+    """
+    selector = pa.fs.FileSelector(f"{root}/{LOG}", allow_not_found=True)
+    try:
+        names = [i.base_name for i in filesystem.get_file_info(selector)]
+    except OSError as away:
+        raise SourceError(root, away) from away
+    sums = {int(n[:DIGITS]) for n in names if ".checkpoint." in n and n[:DIGITS].isdigit()}
+    last = max((v for v in sums if v <= version), default=-1)
+    return {*range(last + 1, version + 1)} <= commits(filesystem, root).keys()
 
 
 def opened(uri: str, filesystem: pa.fs.FileSystem, root: str) -> DeltaTable:
@@ -214,6 +231,8 @@ def in_utc(values: dict[str, str | None], kinds: dict[str, str]) -> dict[str, st
 
 def place_in(path: str) -> str:
     """Where the log says a file is: from the table's folder, or its URI (a shallow clone's)."""
-    if path.startswith("/"):
-        return f"file://{path}"
-    return re.sub("^file:/+", "file:///", path) if URI.match(path) else unquote(path)
+    if not path.startswith("/") and URI.match(path) is None:
+        return normpath(unquote(path))
+    if not path.startswith(("/", "file:")):
+        return path
+    return f"file:///{normpath(path.removeprefix('file:')).lstrip('/')}"

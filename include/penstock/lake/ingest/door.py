@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import Ambiguous, Definition, Mode, Pipeline, Source
+from penstock.config.pipeline import Ambiguous, Definition, Mode, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, TerminalError
 from penstock.core.slack import BlockKind
@@ -198,7 +198,7 @@ class Door:
         items = tuple(found[: len(self._outlook.reached(whole, waiting.filesystem, now))])
         kind: BlockKind | None = BlockKind.DATA
         if not items:
-            kind = self._silence(now) if origin == LIVE else None
+            kind = self._silence(origin, now)
         if found and not items and kind is not BlockKind.IDLE:
             raise self._outlook.error(whole, waiting.filesystem, now)
         if kind is None:
@@ -207,7 +207,7 @@ class Door:
             behind = timedelta(microseconds=now - clock)
             log.warning("the clock is behind the last plan: arrivals stand still behind=%s", behind)
         if kind is BlockKind.END:
-            waiting.refuse_emptied()
+            waiting.refuse_end()
         self._refuse_if_ahead()
         number = 0 if self._last is None else self._last.number + 1
         adopts = self._proposals()
@@ -239,10 +239,12 @@ class Door:
                 waiting.decide(self._files[1])
         return self._files[1]
 
-    def _silence(self, now: int) -> BlockKind | None:
+    def _silence(self, origin: str, now: int) -> BlockKind | None:
         """What an empty source means: the end, idleness, or nothing new to say."""
-        source: Source = self.pipeline.source
-        last = self._last_live
+        if origin != LIVE:
+            self._waiting[origin].refuse_emptied()
+            return None
+        source, last = self.pipeline.source, self._last_live
         if source.mode is Mode.BOUNDED:
             return None if last is not None and last.kind is BlockKind.END else BlockKind.END
         if last is None or last.kind is not BlockKind.DATA:

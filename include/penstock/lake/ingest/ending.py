@@ -36,18 +36,29 @@ def ending_of(place: str, size: int) -> str:
         return ending(file, size)
 
 
-def sample_of(place: str, size: int) -> str:
+def sample(file: SourceFile, size: int) -> str:
     """Digest of bytes from all over a file that is not written on: what ends it says little of it.
+
+    Args:
+        file: it stays where it is read.
+        size: of it, bytes.
+    """
+    at, found = file.tell(), blake2b(digest_size=8)
+    for part in range(SAMPLES):
+        file.seek(max(0, size - ENDING_BYTES) * part // (SAMPLES - 1))
+        found.update(file.read(min(size, ENDING_BYTES)))
+    file.seek(at)
+    return found.hexdigest()
+
+
+def sample_of(place: str, size: int) -> str:
+    """The same of a file by its place.
 
     Raises:
         SourceError: it cannot be read now.
     """
-    found = blake2b(digest_size=8)
     with SourceFile(place) as file:
-        for part in range(SAMPLES):
-            file.seek(max(0, size - ENDING_BYTES) * part // (SAMPLES - 1))
-            found.update(file.read(min(size, ENDING_BYTES)))
-    return found.hexdigest()
+        return sample(file, size)
 
 
 def has_record(place: str, size: int, line: int) -> bool:

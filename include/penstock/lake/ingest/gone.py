@@ -6,14 +6,19 @@ it is said, and no bounded source ends by it; where only a part of a file was ta
 waited for. A person who removed them says so once: ``penstock accept``.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from penstock.core.window import FOREVER
 from penstock.lake.files import GONE
-from penstock.lake.ingest.known import Had, Known, TakenFile, mark, names_of
-from penstock.lake.ingest.listing import Found
+from penstock.lake.ingest import notices
+from penstock.lake.ingest.known import Known
+from penstock.lake.ingest.listing import Found, Listing
+from penstock.lake.ingest.place import said
+from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.spans import extent_of, is_span, minus
+from penstock.lake.ingest.taken import Had, TakenFile, mark, names_of
 
 
 def lost(known: Known) -> list[TakenFile]:
@@ -71,6 +76,26 @@ def begun(known: Known) -> str | None:
         if not whole:
             return items[0].path
     return None
+
+
+def partly(known: Known) -> list[str]:
+    """Files that are gone, and of which only intervals were taken, by their paths."""
+    return [some[0].item.path for some in gone(known) if any(is_span(had.item) for had in some)]
+
+
+def refuse_rests(known: Known, listing: Listing, root: str) -> None:
+    """Nothing waits, unless it is away.
+
+    Raises:
+        SourceError: a link leads nowhere, or a file that was begun is gone.
+    """
+    if listing.astray:
+        link = f"{root}/{min(listing.astray)}"
+        raise SourceError(link, notices.NOWHERE.format(target=said(os.path.realpath(link))))
+    if (path := begun(known)) is not None:
+        raise SourceError(f"{root}/{path}", notices.BEGUN)
+    if (path := not_taken_again(known, listing.files)) is not None:
+        raise SourceError(f"{root}/{path}", notices.AGAIN)
 
 
 def _is_settled(known: Known, had: Had) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from penstock.config.pipeline import FileFormat
-from penstock.lake.ingest.ending import ending
+from penstock.lake.ingest.ending import ending, sample
 from penstock.lake.ingest.reading import SourceError, SourceFile
 
 REMEDY = (
@@ -134,12 +134,18 @@ def _change(item: Item, file: SourceFile) -> str | None:
     """What is other than planned, in words; text may have grown at its end."""
     about = file.about()
     if (about.st_size, about.st_mtime_ns) == (item.size, item.modified):
-        return None
+        is_other = item.inode not in {0, about.st_ino} and item.ending not in {"", _end(item, file)}
+        return "another file lies there, of the same size and time" if is_other else None
     if is_grown(item, about.st_size, about.st_ino, partial(ending, file)):
         return None
     if about.st_size == item.size:
         return f"it was written again since it was planned ({item.size:,} bytes, as before)"
     return f"it was changed since it was planned: {item.size:,} bytes then, {about.st_size:,} now"
+
+
+def _end(item: Item, file: SourceFile) -> str:
+    digest = sample if item.format == FileFormat.PARQUET.value else ending
+    return digest(file, item.size)
 
 
 def is_grown(item: Item, size: int, inode: int, ended: Callable[[int], str]) -> bool:

@@ -5,60 +5,16 @@ linked back, and links pointed elsewhere. So a plan also notes the folder, and o
 time, device, number and a digest of its end; and of the rest of a file, of which it is the rest.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
-from typing import NamedTuple
 
 from penstock.lake.files import GONE, Decided, Place, State
 from penstock.lake.ingest.item import FIRST, Item, is_grown
 from penstock.lake.ingest.listing import Found
 from penstock.lake.ingest.spans import is_span
+from penstock.lake.ingest.taken import Had, How, Like, Mark, TakenFile, mark, place_of
 
-
-class How(Enum):
-    """How a file that lies in a source stands to what was taken."""
-
-    NEW = auto()
-    TAKEN = auto()
-    CHANGED = auto()  # since it was taken
-    ELSEWHERE = auto()  # taken under another name, from another folder, or by the other source
-    UNCLEAR = auto()  # the name of a file of another folder, and not its size and time
-
-
-class Like(Enum):
-    """How a file is still the one that was taken."""
-
-    SAME = auto()  # size and time are known
-    GROWN = auto()  # a text, longer, with what was there before
-    TOUCHED = auto()  # of the same size and with the same end, at another time
-
-
-class Had(NamedTuple):
-    """An item that was taken, what decisions call it, and how its event times were read."""
-
-    place: Place
-    item: Item
-    reading: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class TakenFile:
-    """What plans have taken of one file, under whatever names.
-
-    Attributes:
-        head: names it: the first part's place, as later parts write it down.
-        own: it was taken by this source, also; else only by the pipeline's other one.
-        parts: in the order of the plans.
-    """
-
-    head: str
-    own: bool = False
-    parts: list[Had] = field(default_factory=list)
-
-
-Mark = tuple[int, int, int, int]
-"""Device, number, size and modification: which file it is on the disk, as it is."""
 Match = tuple[TakenFile | None, Like | None]
 """What a file was taken as, and how it still is that; only by its name: not at all."""
 Ending = Callable[[Found | Item, int], str]
@@ -84,7 +40,12 @@ class Known:
     _names: dict[str, list[TakenFile]] = field(default_factory=dict)
     _inodes: dict[int, list[TakenFile]] = field(default_factory=dict)
     _states: dict[State, list[TakenFile]] = field(default_factory=dict)
+    _sizes: set[int] = field(default_factory=set)
+    _contents: dict[tuple[int, str], list[TakenFile]] = field(default_factory=dict)
+    _places: dict[str, list[TakenFile]] = field(default_factory=dict)
+    _others: set[str] = field(default_factory=set)
     _claimed: dict[TakenFile, Mark] = field(default_factory=dict)
+    _false: set[Mark] = field(default_factory=set)
     _moved: dict[Mark, TakenFile] = field(default_factory=dict)
     _ends: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
@@ -104,9 +65,15 @@ class Known:
         file.own |= own
         for name in {item.path, item.real or item.path} if own else ():
             _add(self._names, name, file)
+        if item.root and item.version < 0:
+            _add(self._places, place_of(item.root, item), file)
+            self._others |= set() if own else {item.root}
         if item.inode:
             _add(self._inodes, item.inode, file)
         _add(self._states, (item.size, item.modified), file)
+        if item.ending:
+            self._sizes.add(item.size)
+            _add(self._contents, (item.size, item.ending), file)
 
     def _of(self, item: Item, place: str) -> TakenFile:
         """The file of which an item is a part."""
@@ -137,12 +104,15 @@ class Known:
 
     def look(self, files: Sequence[Found]) -> list[How]:
         """How the files that lie there now stand to what was taken."""
+        self._claimed, self._moved, self._false = {}, {}, set()
         matches = [self._by_inode(f) for f in files]
-        lie = zip(files, matches, strict=True)
-        self._claimed, self._moved = {file: mark(f) for f, (file, _) in lie if file is not None}, {}
+        for file, (taken, _) in zip(files, matches, strict=True):
+            if taken is not None:
+                self._claimed[taken] = mark(file)
+        self._refuse_false_claims(files, matches)
         for find in (self._by_name, self._by_content):
-            for at, (file, _) in enumerate(matches):
-                found = find(files[at]) if file is None else None
+            for at, (taken, _) in enumerate(matches):
+                found = find(files[at]) if taken is None else None
                 if found is not None:
                     matches[at] = found, Like.SAME
                     self._claimed[found] = mark(files[at])
@@ -153,8 +123,32 @@ class Known:
         self.present = {file for file, _ in matches if file is not None}
         return [self._how(f, *match) for f, match in zip(files, matches, strict=True)]
 
+    def _refuse_false_claims(self, files: Sequence[Found], matches: list[Match]) -> None:
+        """Undo matches by numbers that were dealt anew.
+
+        Who has a taken file's number is not that file, if another one has its size, time and end,
+        and the number's owner has another end.
+        """
+        owners = {taken: at for at, (taken, _) in enumerate(matches) if taken is not None}
+        doubtful = deque(at for at, (taken, _) in enumerate(matches) if taken is None)
+        while doubtful:
+            file = files[doubtful.popleft()]
+            found = self._by_name(file) or next((t for t in self._alike(file) if t in owners), None)
+            at = None if found is None else owners.pop(found, None)
+            if found is None or at is None:
+                continue
+            if any(self._ends_alike(had.item, files[at]) for had in self.counting(found)):
+                owners[found] = at  # a copy
+            else:
+                matches[at] = None, None
+                self._claimed.pop(found)
+                self._false.add(mark(files[at]))
+                doubtful.append(at)
+
     def match(self, file: Found | Item) -> Match:
         """What a file was taken as."""
+        if isinstance(file, Item) and (named := self._of_table(file)) is not None:
+            return named, Like.SAME
         found = self._by_inode(file)
         if found[0] is not None:
             return found
@@ -185,6 +179,10 @@ class Known:
         """Whether the pipeline's other source has taken it."""
         taken, like = self.match(file)
         return taken is not None and like is not None and not taken.own
+
+    def is_others_folder(self) -> bool:
+        """Whether the pipeline's other source has taken files from this folder."""
+        return self.folder in self._others
 
     def namesakes(self, file: Found | Item) -> list[Place]:
         """What was taken under its name from other folders, unless these are known to be others."""
@@ -231,6 +229,17 @@ class Known:
         some = self._names.get(file.real, ())
         return any(taken in self._claimed for taken in some)
 
+    def is_alike(self, file: Found) -> bool:
+        """Whether a file was taken that has its size and end.
+
+        Raises:
+            SourceError: it cannot be read now.
+        """
+        if file.size not in self._sizes:
+            return False
+        some = self._contents.get((file.size, self.ending(file, file.size)), ())
+        return any(not self._is_given_up(self.counting(taken)) for taken in some)
+
     def is_given_up(self, file: Found) -> bool:
         """Whether nothing of it was read, as a person has decided."""
         taken, _ = self.match(file)
@@ -249,18 +258,33 @@ class Known:
         mine = (h.item for h in self.counting(taken) if not self._is_of_another(h))
         names = {file.real, file.path}
         is_named = taken.own and any(i.real == file.real or i.path in names for i in mine)
-        if like in {None, Like.GROWN} or (is_named and like is not Like.SAME):
+        if like is None:
+            return How.REPLACED
+        if like is Like.GROWN or (is_named and like is not Like.SAME):
             return How.CHANGED
         return How.TAKEN if is_named else How.ELSEWHERE
 
     def _by_inode(self, file: Found | Item) -> Match:
-        for taken in reversed(self._inodes.get(file.inode, ()) if file.inode else ()):
+        is_told = file.inode and mark(file) not in self._false
+        for taken in reversed(self._inodes.get(file.inode, ()) if is_told else ()):
             parts = self.counting(taken)
-            if self._is_given_up(parts):
+            if self._is_given_up(parts) or self._is_other_of_table(file, taken):
                 continue  # nothing of it was read: only its name counts
             if (like := self._likeness(parts, file)) is not None:
                 return taken, like
         return None, None
+
+    def _of_table(self, item: Item) -> TakenFile | None:
+        """What was taken of a table's file: the log names it by its path, wherever that lies."""
+        for taken in reversed(self._names.get(item.path, ()) if item.version >= 0 else ()):
+            if any(had.item.version >= 0 for had in self.counting(taken)):
+                return taken
+        return None
+
+    def _is_other_of_table(self, file: Found | Item, taken: TakenFile) -> bool:
+        """Whether these are two files of one table, whatever their numbers say."""
+        is_of_table = isinstance(file, Item) and file.version >= 0 and taken.own
+        return is_of_table and any(had.item.version >= 0 for had in taken.parts)
 
     def _likeness(self, parts: Sequence[Had], file: Found | Item) -> Like | None:
         """How a file with the same number is still the one that was taken."""
@@ -290,7 +314,7 @@ class Known:
         return replace(had.item, size=size, modified=modified, inode=inode, ending=end, device=0)
 
     def _by_name(self, file: Found | Item) -> TakenFile | None:
-        """What was taken under its name, of its size and time."""
+        """What was taken under its name, of its size and time; behind a link also of its end."""
         state, is_other = (file.size, file.modified), self.folder in self.decided.other
         for name in dict.fromkeys((file.real or file.path, file.path)):
             for taken in reversed(self._names.get(name, ())):
@@ -298,35 +322,45 @@ class Known:
                     if name not in {had.item.real, had.item.path} or state not in self._known(had):
                         continue
                     of_another = self._is_of_another(had)
-                    if of_another and (is_other or not self._ends_alike(had.item, file)):
+                    if of_another and is_other:
                         continue
-                    if self._claimed.get(taken) in {None, mark(file)} or self._ends_alike(
-                        had.item, file
-                    ):
+                    links = (file.real or file.path) != (had.item.real or had.item.path)
+                    is_claimed = self._claimed.get(taken) not in {None, mark(file)}
+                    if not (of_another or links or is_claimed) or self._ends_alike(had.item, file):
                         return taken
         return None
 
     def _by_content(self, file: Found) -> TakenFile | None:
         """What was taken, and lies nowhere else, of its size, time and end: it was moved."""
-        for taken in self._states.get((file.size, file.modified), ()):
-            parts = self.counting(taken)
-            if not parts or taken in self._claimed or self._is_given_up(parts):
-                continue
-            items = [item for item in map(self._as_read, parts) if item.ending]
-            if any(item.modified == file.modified and self._ends_alike(item, file)
-                   and self.ending(file, file.size) for item in items):  # fmt: skip
+        for taken in self._alike(file):
+            if taken not in self._claimed:
                 self._moved[mark(file)] = taken
                 return taken
         return None
 
+    def _alike(self, file: Found | Item) -> Iterator[TakenFile]:
+        """What was taken with its size, time and end."""
+        for taken in self._states.get((file.size, file.modified), ()):
+            parts = self.counting(taken)
+            items = [item for item in map(self._as_read, parts) if item.ending]
+            if not items or self._is_given_up(parts):
+                continue
+            if any(item.modified == file.modified and self._ends_alike(item, file)
+                   and self.ending(file, file.size) for item in items):  # fmt: skip
+                yield taken
+
     def _former(self, file: Found | Item) -> TakenFile | None:
-        """The last file that was taken under its name here, if it does not lie there elsewhere."""
+        """The last file that was taken from its place, if it does not lie there elsewhere."""
         name = file.real or file.path
         for taken in reversed(self._names.get(name, ())):
             here = (h.item for h in self.counting(taken) if not self._is_of_another(h))
             if any((item.real or item.path) == name for item in here):
                 return taken if taken not in self._claimed else None
-        return None
+        if self.folder in self.decided.other:
+            return None
+        some = reversed(self._places.get(place_of(self.folder, file), ()))
+        taken = next((t for t in some if self.counting(t)), None)
+        return None if taken in self._claimed else taken
 
     def _ends_alike(self, item: Item, file: Found | Item) -> bool:
         if item.size != file.size or not item.ending:
@@ -348,13 +382,3 @@ def _add(index: dict, key: object, file: TakenFile) -> None:  # type: ignore[typ
     some = index.setdefault(key, [])
     if file not in some:
         some.append(file)
-
-
-def mark(file: Found | Item) -> Mark:
-    """Which file it is on the disk, as it is."""
-    return file.device, file.inode, file.size, file.modified
-
-
-def names_of(files: Iterable[Found]) -> set[str]:
-    """What files are called."""
-    return {name for file in files for name in (file.path, file.real)}

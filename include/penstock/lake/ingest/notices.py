@@ -21,9 +21,16 @@ RENAMED = (
     "files lie under names of others that were taken and renamed: they are taken as new; if one is"
     " a copy of what was taken, move it away"
 )
+COPIES = (
+    "files have the size and the end of others that were taken: two equal files may both be meant,"
+    " so they are taken; if they may be copies, let an id in the pipeline file tell their records"
+)
 EMPTIED = (
     "folders hold nothing any more, and files were taken from there: if something was mounted"
     " there, mount it again"
+)
+PARTLY = (
+    "files are gone of which only some intervals were preloaded: bring them back for the others"
 )
 MISSED = "files went before anything of them was taken"
 REST = (
@@ -64,6 +71,7 @@ OTHERWISE = (
     " as they were, or begin afresh: penstock remove PIPELINE."
 )
 OTHERS = "{file} was taken already by the pipeline's other source"
+OTHERS_FOLDER = "files of its folder were taken already by the pipeline's other source"
 WENT = (
     "it went before anything of it was taken: bring it back, or, if it was removed, start the"
     " stream again"

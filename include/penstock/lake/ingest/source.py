@@ -22,15 +22,16 @@ from penstock.lake.ingest import notices
 from penstock.lake.ingest.delta_feed import APART, DeltaFeed
 from penstock.lake.ingest.delta_log import DeltaSourceError
 from penstock.lake.ingest.ending import line_end
-from penstock.lake.ingest.gone import begun, emptied, lost, not_taken_again, not_there
+from penstock.lake.ingest.gone import emptied, lost, not_there, partly, refuse_rests
 from penstock.lake.ingest.item import Item, opened
-from penstock.lake.ingest.known import How, Known, Like, TakenFile
+from penstock.lake.ingest.known import Known
 from penstock.lake.ingest.listing import Apart, Found, Listing
 from penstock.lake.ingest.notices import Notices
 from penstock.lake.ingest.place import said
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
 from penstock.lake.ingest.received import refuse_gone, rows_of
 from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
+from penstock.lake.ingest.taken import How, Like, TakenFile
 from penstock.lake.ingest.whereabouts import Whereabouts
 from penstock.lake.tables import opened as opened_place
 
@@ -79,7 +80,8 @@ class Waiting:
         self.reading = ""
         self.feed: DeltaFeed | None = None
         if config.delta is not None:
-            self.feed = DeltaFeed(self.uri, self.filesystem, self.root, config.skip)
+            folder = self.known.folder
+            self.feed = DeltaFeed(self.uri, self.filesystem, self.root, config.skip, folder)
             self.places.feed = self.feed
 
     def take(
@@ -110,6 +112,8 @@ class Waiting:
             SourceError: the source cannot be looked at now; what waits is not known.
         """
         if self.feed is not None:
+            if self.known.is_others_folder():
+                raise DeltaSourceError(self.root, notices.OTHERS_FOLDER, APART)
             found = map(self._located, self.feed.left())
             return _one_plan(part for item in found for part in self._parts(item, since, until))
         asked, listed = wanted(since, until), self._asked
@@ -119,7 +123,7 @@ class Waiting:
             self._list()
             chosen = _one_plan(self._queued(since, until))
         if not chosen:
-            self._refuse_rests()
+            refuse_rests(self.known, self._listing, self.root)
         self._asked = asked
         return chosen
 
@@ -134,37 +138,31 @@ class Waiting:
         except OSError:  # who reads it says so
             return item
         on_disk = {"device": about.st_dev, "inode": about.st_ino, "modified": about.st_mtime_ns}
-        item = replace(item, **on_disk)
+        item = replace(item, root=self.known.folder, **on_disk)
         if self.known.is_others(item):
             raise DeltaSourceError(self.root, notices.OTHERS.format(file=said(item.path)), APART)
         return item
 
-    def _refuse_rests(self) -> None:
-        """Nothing waits, unless it is away.
-
-        Raises:
-            SourceError: a link leads nowhere, or a file that was begun is gone.
-        """
-        if self._listing.astray:
-            link = f"{self.root}/{min(self._listing.astray)}"
-            raise SourceError(link, notices.NOWHERE.format(target=said(os.path.realpath(link))))
-        if (path := begun(self.known)) is not None:
-            raise SourceError(f"{self.root}/{path}", notices.BEGUN)
-        if (path := not_taken_again(self.known, self._listing.files)) is not None:
-            raise SourceError(f"{self.root}/{path}", notices.AGAIN)
-
     def refuse_emptied(self) -> None:
-        """See that a bounded source may end, as far as it was listed last.
+        """See that nothing that may be to come is away, as far as it was listed last.
 
         Raises:
             SourceError: everything that was taken from a folder is gone, or a file that waited.
-            ConflictError: one came, or was moved, while its folder was listed.
         """
         for folder, count in self.emptied.items():
             whole = os.path.normpath(f"{self.root}/{folder}")
             raise SourceError(whole, notices.AWAY.format(count=count, folder=said(whole)))
         for file in self._missed:
             raise SourceError(f"{self.root}/{file.path}", notices.WENT)
+
+    def refuse_end(self) -> None:
+        """See that a bounded source may end.
+
+        Raises:
+            SourceError: as of ``refuse_emptied``.
+            ConflictError: a file came, or was moved, while its folder was listed.
+        """
+        self.refuse_emptied()
         if self.items():
             raise ConflictError(f"{self.root}: files came while it was listed; call again")
 
@@ -188,6 +186,7 @@ class Waiting:
         self.emptied = emptied(self.known, found.files)
         self.notices.say(notices.ASTRAY, found.astray)
         self.notices.say(notices.EMPTIED, [*self.emptied])
+        self.notices.say(notices.PARTLY, partly(self.known))
         self._missed = not_there(self._missed, found.files, self.known)
         self.notices.say(notices.MISSED, [file.path for file in self._missed])
 
@@ -241,10 +240,11 @@ class Waiting:
             raise SourceError(self.root, notices.UNCLEAR.format(
                 count=len(unclear), first=said(min(unclear)), folder=said(self.root)
             ))  # fmt: skip
-        self.changed = sorted(f.path for how, f in hows if how is How.CHANGED)
+        self.changed = sorted(f.path for how, f in hows if how in {How.CHANGED, How.REPLACED})
         self.notices.say(notices.CHANGED, self.changed)
-        fresh = [f.path for how, f in hows if how is How.NEW and self.known.is_renamed(f)]
-        self.notices.say(notices.RENAMED, fresh)
+        new = [f for how, f in hows if how is How.NEW]
+        self.notices.say(notices.RENAMED, [f.path for f in new if self.known.is_renamed(f)])
+        self.notices.say(notices.COPIES, [f.path for f in new if self.known.is_alike(f)])
         known = [f for how, f in hows if how in {How.TAKEN, How.CHANGED}]
         seen = {(f.device, f.inode) for f in known if f.inode and not self.known.is_given_up(f)}
         fresh, elsewhere = [], []

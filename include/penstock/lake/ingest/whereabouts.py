@@ -12,10 +12,10 @@ from penstock.config.pipeline import FileFormat, History
 from penstock.lake.ingest.delta_feed import DeltaFeed
 from penstock.lake.ingest.ending import ending_of, has_record, sample_of
 from penstock.lake.ingest.item import Item, is_another, is_grown, is_there
-from penstock.lake.ingest.known import Mark, mark
 from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
 from penstock.lake.ingest.place import folder_name, folder_of
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.taken import Mark, mark
 
 SUFFIXES = {
     FileFormat.PARQUET: (".parquet", ".pq"),

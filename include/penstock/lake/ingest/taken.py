@@ -1,0 +1,72 @@
+"""What plans have taken of one file, and how what lies there may stand to it."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from penstock.lake.files import Place
+from penstock.lake.ingest.item import Item
+from penstock.lake.ingest.listing import Found
+
+
+class How(Enum):
+    """How a file that lies in a source stands to what was taken."""
+
+    NEW = auto()
+    TAKEN = auto()
+    CHANGED = auto()  # since it was taken: it grew
+    REPLACED = auto()  # another one, never read, under the name of one that was taken
+    ELSEWHERE = auto()  # taken under another name, from another folder, or by the other source
+    UNCLEAR = auto()  # the name of a file of another folder, and not its size and time
+
+
+class Like(Enum):
+    """How a file is still the one that was taken."""
+
+    SAME = auto()  # size and time are known
+    GROWN = auto()  # a text, longer, with what was there before
+    TOUCHED = auto()  # of the same size and with the same end, at another time
+
+
+class Had(NamedTuple):
+    """An item that was taken, what decisions call it, and how its event times were read."""
+
+    place: Place
+    item: Item
+    reading: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class TakenFile:
+    """What plans have taken of one file, under whatever names.
+
+    Attributes:
+        head: names it: the first part's place, as later parts write it down.
+        own: it was taken by this source, also; else only by the pipeline's other one.
+        parts: in the order of the plans.
+    """
+
+    head: str
+    own: bool = False
+    parts: list[Had] = field(default_factory=list)
+
+
+Mark = tuple[int, int, int, int]
+"""Device, number, size and modification: which file it is on the disk, as it is."""
+
+
+def place_of(root: str, file: Found | Item) -> str:
+    """Where a file lies, whatever the folder is that its name starts from."""
+    return os.path.normpath(os.path.join(root, file.real or file.path))  # noqa: PTH118
+
+
+def mark(file: Found | Item) -> Mark:
+    """Which file it is on the disk, as it is."""
+    return file.device, file.inode, file.size, file.modified
+
+
+def names_of(files: Iterable[Found]) -> set[str]:
+    """What files are called."""
+    return {name for file in files for name in (file.path, file.real)}
