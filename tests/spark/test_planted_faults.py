@@ -216,12 +216,16 @@ def twice(forger: Forger) -> Row:
     return forger.pick("answers", lambda r: r["revision"] == 2)
 
 
+WRITERS = {"generation", "micro_batch", "plan"}
+"""Who wrote an answer: a micro-batch or a correction."""
+
+
 def in_force(forger: Forger, where: Callable[[Row], bool] = lambda _: True) -> Row:
     """An answer that is in force, with every measure known."""
     best: dict[Any, Row] = {}
     for row in sorted(forger.rows("answers"), key=lambda r: (r["through_seq"], r["revision"])):
         best[row["window_start"], row["site"]] = row
-    found = [r for r in best.values() if None not in r.values() and where(r)]
+    found = [r for r in best.values() if None not in map(r.get, r.keys() - WRITERS) and where(r)]
     return found[len(found) // 2]
 
 

@@ -1,0 +1,152 @@
+"""What reads a step's past costs as the log ages.
+
+    python benchmarks/age.py [--days 1 30] [--recent 600]
+
+The metadata of so many days is made directly: a block and a micro-batch a second, 5,000 records
+each; old ones in files of a day, as maintenance leaves them, the recent ones in a file each. Then
+what runs again and again is timed, from nothing open: the median of five.
+"""
+
+import argparse
+import gc
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import measuring
+import numpy as np
+import pyarrow as pa
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.clock import SystemClock
+from penstock.core.step import StepSpec
+from penstock.lake import watch
+from penstock.lake.commit import Table
+from penstock.lake.generation import current, lived
+from penstock.lake.log import Seen, slack_changes
+from penstock.lake.registry import Registry
+from penstock.lake.tables import Tables, TableSpec
+from penstock.lake.view import DONE, LATE, PLANNED, position
+from penstock.spark.source import LogReader, Marks, SourceSpec
+
+DAY, RECORDS, SECOND = 86_400, 5_000, 1_000_000
+FIRST = 1_704_067_200 * SECOND
+PIPELINE = """
+source: {files: source}
+columns: {key: string, value: double}
+event_time: ts
+steps:
+  s:
+    keys: [key]
+    window: {size: PT1M}
+    measures: {n: count(*)}
+    slack: {fixed: PT10S}
+"""
+
+
+def rows(spec: TableSpec, first: int, end: int) -> pa.Table:
+    """Blocks, or the micro-batches that took them, number ``first`` to ``end`` - 1."""
+    number = np.arange(first, end, dtype=np.int64)
+    at, zero = FIRST + number * SECOND, np.zeros(end - first, np.int64)
+    columns: dict[str, Any] = dict.fromkeys(spec.schema.names, zero)
+    columns |= {
+        "block": number + (spec.name == "control"), "micro_batch": number,
+        "first_seq": number * RECORDS, "last_seq": (number + 1) * RECORDS - 1,
+        "through_seq": (number + 1) * RECORDS - 1, "records": zero + RECORDS, "t_max_us": at,
+        "accepted": zero + RECORDS, "watermark_us": at - 10 * SECOND, "slack_us": zero + 10**7,
+    }  # fmt: skip
+    columns |= dict.fromkeys(("t_max", "arrived_at", "sealed_at", "published_at"), at)
+    columns |= {"kind": ["data"] * len(number), "origin": ["live"] * len(number)}
+    none = pa.nulls(len(number))
+    columns |= dict.fromkeys(("controller", "late_from_us", "late_to_us"), none)
+    arrays = [pa.array(columns[f.name]).cast(f.type) for f in spec.schema]
+    return pa.Table.from_arrays(arrays, schema=spec.schema)
+
+
+def aged(home: Path, days: int, recent: int) -> tuple[Pipeline, Tables, StepSpec]:
+    """A log of so many days, of which the last micro-batches are not compacted."""
+    pipeline, tables = measuring.pipeline_in(home, PIPELINE)
+    measuring.start_of_log(tables, pipeline)
+    step, last = pipeline.specs[0], days * DAY
+    for spec in (tables.blocks(), tables.control(step)):
+        table, old = Table(spec), last - recent
+        cuts = [*range(0, old, DAY), old, *range(old + 1, last + 1)]
+        for number, (first, end) in enumerate(pairwise(cuts)):
+            table.append(rows(spec, first, end), "made", number)
+    repaired(tables, step, (last - recent) * RECORDS - 1)
+    return pipeline, tables, step
+
+
+def repaired(tables: Tables, step: StepSpec, seq: int) -> None:
+    """The late records up to there are corrected."""
+    corrections = Table(tables.corrections())
+    row = {"step": step.name, "fingerprint": step.fingerprint, "epoch": 0, "plan": 1,
+           "reason": LATE, "through_seq": seq, "after_seq": -1, "watermark_us": FIRST}  # fmt: skip
+    both = [row | {"state": PLANNED, "recheck": False}, row | {"state": DONE}]
+    corrections.append(pa.Table.from_pylist(both, corrections.spec.schema), "made", 0)
+
+
+def tried(pipeline: Pipeline, tables: Tables, step: StepSpec) -> dict[str, Callable[[], Any]]:
+    """What is timed, by name."""
+    found, at = current(tables, step), position(tables, step)
+    assert found is not None
+    assert at is not None
+    events = tables.events(pipeline.types)
+    spec = SourceSpec(step, tables, events, found[1], Marks.of([(0, 0)]), (0,), 1, 500)
+    block, seq, state = at.sealed.block - 60, at.sealed.seq - 60 * RECORDS, at.sealed.state
+    start = {
+        "block": block, "seq": seq, "watermark": state.watermark, "t_max": state.t_max, "k": 0,
+        "slack": state.slack, "controller": "", "first": False,
+    }  # fmt: skip
+
+    def folded() -> list[Any]:
+        seen, changes = Seen(Table(events), step.window), slack_changes(tables, step.name)
+        return [*lived(tables, seen, at.sealed, at.sealed.block, changes)]
+
+    return {
+        "position": lambda: position(tables, step),
+        "watch": lambda: watch.waiting(tables, step),
+        "first offset of a query": lambda: LogReader(spec).latestOffset(start, None),
+        "start of a generation": lambda: Registry(tables, SystemClock(), pipeline).start(step),
+        "fold from a sealed micro-batch": folded,
+    }
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """The median of five."""
+    found = []
+    for _ in range(5):
+        gc.collect()
+        began = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - began)
+    return median(found)
+
+
+def main() -> None:
+    """Run and print a Markdown table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--days", type=int, nargs="*", default=[1, 30])
+    parser.add_argument("--recent", type=int, default=600)
+    args = parser.parse_args()
+    times: dict[str, list[float]] = {}
+    state = measuring.machine()
+    for days in args.days:
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, work in tried(*aged(Path(scratch), days, args.recent)).items():
+                times.setdefault(name, []).append(seconds(work))
+    print(f"\n{state}\n")
+    heads = ("", *(f"day {days}, ms" for days in args.days), "last / first")
+    body = [
+        (name, *(f"{1e3 * t:.0f}" for t in some), f"{some[-1] / some[0]:.2f}")
+        for name, some in times.items()
+    ]
+    print(measuring.markdown(heads, body))
+
+
+if __name__ == "__main__":
+    main()
