@@ -249,13 +249,13 @@ def _(forger: Forger) -> Named:
 @plants("a corrected answer is lost", red="wrong_answers")
 def _(forger: Forger) -> Named:
     row = forger.drop("answers", in_force(forger, lambda r: r["reason"] == "late"))
-    return [at_window(row), f"plan={row['micro_batch']}:"]
+    return [at_window(row), f"plan={row['plan']}:"]
 
 
 @plants("an answer of the history is lost", red="missing_answers", variant=True)
 def _(forger: Forger) -> Named:
     row = forger.drop("answers", in_force(forger, lambda r: r["reason"] == "backfill"))
-    return [at_window(row), f"plan={row['micro_batch']}:"]
+    return [at_window(row), f"plan={row['plan']}:"]
 
 
 @plants("a timely answer is doubled", red="doubled_answers")
