@@ -13,7 +13,7 @@ from penstock.lake.export import export
 from penstock.lake.ingest import door as door_module
 from penstock.lake.query import answered, as_of, views
 from penstock.lake.tables import INSTANT
-from penstock.lake.view import answers_in_force, position, standing, timely_answers, told
+from penstock.lake.view import answers_in_force, position, rows_of, standing, timely_answers, told
 from tests import reference as ref
 from tests.doubles import assert_same, blocks_of, rows_by_pair
 from tests.lakes import Lake, make_lake, some_rows
@@ -174,7 +174,7 @@ def test_one_statement_over_several_steps_is_as_of_one_record(two: tuple[Lake, L
     assert ahead is not None
     assert behind is not None
     assert behind.sealed.seq < ahead.sealed.seq
-    assert behind.sealed.seq not in {row.seq for row in ahead.rows}
+    assert behind.sealed.seq not in {row.seq for row in rows_of(one.tables, one.step, ahead)}
     known = views(one.tables, one.pipeline)
     assert as_of(known, "FROM s") == ahead.sealed.seq
     assert as_of(known, "FROM s, t") == as_of(known, "FROM T, events") == behind.sealed.seq
