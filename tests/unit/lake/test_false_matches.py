@@ -168,6 +168,17 @@ def test_a_hard_link_to_a_file_of_a_volume_that_was_copied(
     assert "the size and the end of others" not in caplog.text
 
 
+def test_all_names_of_a_file_that_was_put_back_and_renamed(tmp_path: Path) -> None:
+    gate, live = over(tmp_path), tmp_path / "live"
+    first = write(live / "y.jsonl", text(1))
+    gate.take()
+    shutil.copy2(first, tmp_path / "copy")
+    (tmp_path / "copy").rename(first)
+    os.link(first, live / "h.jsonl")
+    first.rename(live / "b.jsonl")
+    assert gate.take() == 0
+
+
 def test_a_mended_file_of_a_moved_folder_is_retaken_by_its_present_name(tmp_path: Path) -> None:
     gate = Gate(tmp_path, "csv", source={"files": str(tmp_path / "live")})
     gate.write("a.csv", f"{T},x,1\n")

@@ -339,7 +339,7 @@ class Known:
     def _by_content(self, file: Found) -> TakenFile | None:
         """What was taken, and lies nowhere else, of its size, time and end: it was moved."""
         for taken in self._alike(file):
-            if taken not in self._claimed:
+            if self._claimed.get(taken) in {None, mark(file)}:  # by another name of it
                 self._moved[mark(file)] = taken
                 return taken
         return None
