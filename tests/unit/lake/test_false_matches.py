@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from penstock.core.window import micros
+from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.log import HISTORY
-from tests.gates import Gate, T
+from tests.doubles import RisingClock
+from tests.gates import Gate, T, finish
 
 SECOND = 1_700_000_000
 
@@ -149,6 +151,63 @@ def test_a_new_file_with_the_number_size_and_time_of_one_that_was_moved(tmp_path
     os.utime(number.rename(live / "c.jsonl"), (SECOND, SECOND))
     gate.take()
     assert codes(gate) == [1, 2]
+
+
+def test_a_hard_link_to_a_file_of_a_volume_that_was_copied(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "live" / "x.jsonl", text(1, 2))
+    assert over(tmp_path).take() == 2
+    shutil.copytree(tmp_path / "live", tmp_path / "moved")
+    shutil.rmtree(tmp_path / "live")
+    gate = over(tmp_path, "moved")
+    assert gate.take() == 0
+    os.link(tmp_path / "moved" / "x.jsonl", tmp_path / "moved" / "h.jsonl")
+    caplog.clear()
+    assert gate.take() == 0
+    assert "the size and the end of others" not in caplog.text
+
+
+def test_all_names_of_a_file_that_was_put_back_and_renamed(tmp_path: Path) -> None:
+    gate, live = over(tmp_path), tmp_path / "live"
+    first = write(live / "y.jsonl", text(1))
+    gate.take()
+    shutil.copy2(first, tmp_path / "copy")
+    (tmp_path / "copy").rename(first)
+    os.link(first, live / "h.jsonl")
+    first.rename(live / "b.jsonl")
+    assert gate.take() == 0
+
+
+def test_a_mended_file_of_a_moved_folder_is_retaken_by_its_present_name(tmp_path: Path) -> None:
+    gate = Gate(tmp_path, "csv", source={"files": str(tmp_path / "live")})
+    gate.write("a.csv", f"{T},x,1\n")
+    gate.take()
+    (tmp_path / "live").rename(tmp_path / "moved")
+    gate = Gate(tmp_path, "csv", source={"files": str(tmp_path / "moved")})
+    write(tmp_path / "moved" / "a.csv", f"event_time,site,code\n{T},x,1\n")
+    person = Amendment(gate.tables, gate.pipeline, gate.home, RisingClock())
+    person.retake(str(tmp_path / "moved" / "a.csv"), "mended")
+    assert gate.take() == 1
+    assert codes(gate) == [1]
+
+
+def test_what_was_removed_and_came_back_is_missed_again(tmp_path: Path) -> None:
+    write(tmp_path / "live" / "in" / "a.jsonl", text(1))
+    gate = Gate(tmp_path, "jsonl", source={"mode": "bounded"})
+    door = gate.door()
+    assert door.work() == 1
+    away = (tmp_path / "live" / "in").rename(tmp_path / "away")
+    with pytest.raises(SourceError, match="every file that was taken from there is gone"):
+        door.work()
+    person = Amendment(gate.tables, gate.pipeline, gate.home, RisingClock())
+    person.accept(str(tmp_path / "live" / "in"), "removed")
+    write(tmp_path / "live" / "b.jsonl", text(2))
+    away.rename(tmp_path / "live" / "in")
+    assert door.work() == 1
+    shutil.rmtree(tmp_path / "live" / "in")
+    with pytest.raises(SourceError, match="every file that was taken from there is gone"):
+        finish(door)
 
 
 HOUR = 3_600_000_000

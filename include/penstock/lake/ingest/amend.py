@@ -115,8 +115,8 @@ class Amendment:
                 f"{path}: records of it were taken already and would count twice. Write the ones"
                 " that are missing to a new file; the refused ones stand in quarantine, raw."
             )
-        if not Path(path).exists():
-            raise ConfigError(f"{path} is not there: put the mended file there first")
+        if not (Path(path).exists() or Path(self._now(found[0])).exists()):
+            raise ConfigError(f"{self._now(found[0])} is not there: put the mended file there")
         return self._decide(AGAIN, found, reason, numbers=numbers)
 
     def accept(self, file: str, reason: str) -> str:
@@ -288,8 +288,14 @@ class Amendment:
             self._sources[key] = self._terms(plan).waiting(plan)
         return self._sources[key]
 
+    def _now(self, taken: Taken) -> str:
+        """Where a file would lie in the folder of its source as the pipeline file says it now."""
+        mine = self._present.get(taken.plan.origin)
+        return taken.whole.path if mine is None else f"{mine.root}/{taken.item.path}"
+
     def _named(self, file: str) -> list[Taken]:
         found = [taken for taken in self._taken if _is_named(taken.whole.path, file)]
+        found = found or [taken for taken in self._taken if _is_named(self._now(taken), file)]
         if not found:
             raise ConfigError(
                 f"{file}: no plan of {self.pipeline.name} has taken such a file. Name it as the"

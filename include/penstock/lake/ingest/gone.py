@@ -101,4 +101,5 @@ def refuse_rests(known: Known, listing: Listing, root: str) -> None:
 def _is_settled(known: Known, had: Had) -> bool:
     """Whether a person has seen that it is gone."""
     decided = known.decided
-    return had.place in decided.given_up or decided.seen.get(had.place) == GONE
+    is_seen = decided.seen.get(had.place) == GONE and known.of(had) not in known.returned
+    return had.place in decided.given_up or is_seen

@@ -30,12 +30,14 @@ class Known:
         ending: reads a file's end.
         decided: what a person decided.
         present: what was taken of the files that were there at the last look.
+        returned: what a person said is gone, and was there at a look since.
     """
 
     folder: str
     ending: Ending
     decided: Decided = field(default_factory=Decided)
     present: set[TakenFile] = field(default_factory=set)
+    returned: set[TakenFile] = field(default_factory=set)
     _heads: dict[str, TakenFile] = field(default_factory=dict)
     _names: dict[str, list[TakenFile]] = field(default_factory=dict)
     _inodes: dict[int, list[TakenFile]] = field(default_factory=dict)
@@ -91,7 +93,7 @@ class Known:
 
     def decide(self, decided: Decided) -> None:
         """Take note of what a person decided."""
-        self.decided = decided
+        self.decided, self.returned = decided, set()
         inodes = [*decided.lies.items(), *((p, i) for p, (i, _) in decided.read_as.items())]
         for (number, path), inode in inodes:
             file = self._heads.get(f"{number}:{path}")
@@ -121,6 +123,10 @@ class Known:
             for f, found in zip(files, matches, strict=True)
         ]
         self.present = {file for file, _ in matches if file is not None}
+        if self.decided.seen:
+            gone = {self._heads.get(f"{n}:{p}") for (n, p), now in self.decided.seen.items()
+                    if now == GONE}  # fmt: skip
+            self.returned |= self.present & gone
         return [self._how(f, *match) for f, match in zip(files, matches, strict=True)]
 
     def _refuse_false_claims(self, files: Sequence[Found], matches: list[Match]) -> None:
@@ -333,7 +339,7 @@ class Known:
     def _by_content(self, file: Found) -> TakenFile | None:
         """What was taken, and lies nowhere else, of its size, time and end: it was moved."""
         for taken in self._alike(file):
-            if taken not in self._claimed:
+            if self._claimed.get(taken) in {None, mark(file)}:  # by another name of it
                 self._moved[mark(file)] = taken
                 return taken
         return None

@@ -31,7 +31,7 @@ from penstock.lake.ingest.place import said
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
 from penstock.lake.ingest.received import refuse_gone, rows_of
 from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
-from penstock.lake.ingest.taken import How, Like, TakenFile
+from penstock.lake.ingest.taken import READ, How, Like, TakenFile, once
 from penstock.lake.ingest.whereabouts import Whereabouts
 from penstock.lake.tables import opened as opened_place
 
@@ -242,21 +242,10 @@ class Waiting:
             ))  # fmt: skip
         self.changed = sorted(f.path for how, f in hows if how in {How.CHANGED, How.REPLACED})
         self.notices.say(notices.CHANGED, self.changed)
-        new = [f for how, f in hows if how is How.NEW]
+        given_up = {f for how, f in hows if how in READ and self.known.is_given_up(f)}
+        fresh, new, elsewhere = once(hows, given_up)
         self.notices.say(notices.RENAMED, [f.path for f in new if self.known.is_renamed(f)])
         self.notices.say(notices.COPIES, [f.path for f in new if self.known.is_alike(f)])
-        known = [f for how, f in hows if how in {How.TAKEN, How.CHANGED}]
-        seen = {(f.device, f.inode) for f in known if f.inode and not self.known.is_given_up(f)}
-        fresh, elsewhere = [], []
-        for how, file in hows:
-            one = file.device, file.inode
-            if how in {How.ELSEWHERE, How.NEW}:
-                if how is How.ELSEWHERE or one in seen:
-                    elsewhere.append(file.path)
-                if one in seen:
-                    continue
-                seen |= {one} if file.inode else set()
-            fresh.append(file)
         self.notices.say(notices.ELSEWHERE, elsewhere)
         return fresh
 

@@ -1,7 +1,7 @@
 """What plans have taken of one file, and how what lies there may stand to it."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -20,6 +20,10 @@ class How(Enum):
     REPLACED = auto()  # another one, never read, under the name of one that was taken
     ELSEWHERE = auto()  # taken under another name, from another folder, or by the other source
     UNCLEAR = auto()  # the name of a file of another folder, and not its size and time
+
+
+READ = (How.TAKEN, How.CHANGED, How.ELSEWHERE)
+"""Of what lies there something was read."""
 
 
 class Like(Enum):
@@ -70,3 +74,37 @@ def mark(file: Found | Item) -> Mark:
 def names_of(files: Iterable[Found]) -> set[str]:
     """What files are called."""
     return {name for file in files for name in (file.path, file.real)}
+
+
+def once(
+    hows: Iterable[tuple[How, Found]], given_up: Collection[Found]
+) -> tuple[list[Found], list[Found], list[str]]:
+    """Of the names of one file on the disk one is enough.
+
+    Args:
+        hows: files, and how they stand to what was taken.
+        given_up: those of which nothing was read, as a person has decided.
+
+    Returns:
+        Files that may wait; those of them that are new; what was taken already, as it is called.
+    """
+    hows = [*hows]
+    numbers = {
+        how: {(f.device, f.inode) for h, f in hows if h is how and f.inode and f not in given_up}
+        for how in READ
+    }
+    seen = numbers[How.TAKEN] | numbers[How.CHANGED]
+    fresh, new, elsewhere = list[Found](), list[Found](), list[str]()
+    for how, file in hows:
+        if how not in {How.ELSEWHERE, How.NEW}:
+            fresh.append(file)
+            continue
+        one, is_new = (file.device, file.inode), how is How.NEW
+        is_known = one in seen or (is_new and one in numbers[How.ELSEWHERE])
+        if is_known or not is_new:
+            elsewhere.append(file.path)
+        if not is_known:
+            seen |= {one} if file.inode else set()
+            fresh.append(file)
+            new += [file] if is_new else []
+    return fresh, new, elsewhere
