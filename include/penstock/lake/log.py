@@ -68,11 +68,21 @@ def next_block(tables: Tables) -> int:
 
 
 def newest_live_before(tables: Tables, block: int) -> int:
-    """The newest live event time before a block, us."""
-    blocks = (pc.field("block") < block) & (pc.field("origin") == LIVE)
-    rows = read_table(Table(tables.blocks()), ["t_max"], blocks)
-    newest = pc.max(pc.cast(rows["t_max"], pa.int64())).as_py()
-    return BEGINNING if newest is None else max(BEGINNING, newest)
+    """The newest live event time before a block, us; only files that may hold it are read."""
+    table, newest = Table(tables.blocks()), BEGINNING
+    if not table.exists():
+        return newest
+    delta, schema = table.refresh(), table.spec.schema
+    where = (pc.field("block") < block) & (pc.field("origin") == LIVE)
+    both = zip(data_files(delta, "t_max"), data_files(delta, "block"), strict=True)
+    some = [file for file, blocks in both if blocks.holds(0, block - 1)]
+    for file in sorted(some, key=lambda f: (f.greatest is not None, -(f.greatest or 0))):
+        if file.greatest is not None and file.greatest <= newest:
+            break
+        rows = read_files(table.spec.uri, [file.path], schema, ["t_max"], where)
+        found = pc.max(pc.cast(rows["t_max"], pa.int64())).as_py()
+        newest = newest if found is None else max(newest, found)
+    return newest
 
 
 def newest_live(blocks: Iterable[BlockSummary], newest: int) -> int:
