@@ -3,6 +3,7 @@
 The row of ``registry`` holds all that a fold goes on from: a rebuild and an audit get the same.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from penstock.lake.commit import Table, settle
 from penstock.lake.generation import (
     FAILURES,
     Generation,
+    Sealed,
     controller_at,
     current,
     failures,
@@ -47,16 +49,16 @@ class Registry:
             first = not generations(self.tables, step)
             return self.begin_epoch(step, "first start" if first else "changed definition")
         epoch, newest = found
-        if self._goes_on_after_its_end(step, epoch):
+        lasts = last_sealed(self.tables, step, epoch.number)
+        if self._goes_on_after_its_end(epoch, lasts):
             return self.begin_epoch(step, "live after its end")
         whole = completed(self.tables, step, epoch)
         if whole is None:
             return self.begin_epoch(step, "a former version's start is not the log's")
         self._decide_slack(step)
-        if newest.slack is not None and self._goes_on(step, newest):
+        if newest.slack is not None and self._goes_on(step, newest, lasts):
             settle(self.tables.decisions(), self.tables.registry())
             return newest
-        lasts = last_sealed(self.tables, step, epoch.number)
         if not lasts:
             block, seq, state, controller = epoch.block, epoch.seq, whole.state, ""
         else:
@@ -99,11 +101,10 @@ class Registry:
                 return former
         return self._register(step, new, reason)
 
-    def _goes_on_after_its_end(self, step: StepSpec, epoch: Generation) -> bool:
+    def _goes_on_after_its_end(self, epoch: Generation, lasts: Sequence[Sealed]) -> bool:
         """Whether the source is live although it has ended: the end stays in its epoch."""
         if not self.live:
             return False
-        lasts = last_sealed(self.tables, step, epoch.number)
         block, state = (lasts[-1].block, lasts[-1].state) if lasts else (epoch.block, epoch.state)
         later = read_summaries(self.tables, block)
         return state.ended or any(b.kind is BlockKind.END for b in later)
@@ -163,9 +164,8 @@ class Registry:
             len(changes),
         )
 
-    def _goes_on(self, step: StepSpec, newest: Generation) -> bool:
+    def _goes_on(self, step: StepSpec, newest: Generation, lasts: Sequence[Sealed]) -> bool:
         """Whether Spark's checkpoint is a plain continuation of what is sealed."""
-        lasts = last_sealed(self.tables, step, newest.epoch)
         own = next((s for s in lasts if s.generation == newest.number), None)
         micro_batch = 0 if own is None else own.micro_batch + 1
         at = newest.block if own is None else own.block

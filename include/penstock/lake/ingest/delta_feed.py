@@ -31,8 +31,8 @@ from penstock.lake.ingest.delta_log import (
     named,
     opened,
     place_in,
-    reaches,
     refuse_mapping,
+    tells_of,
 )
 from penstock.lake.ingest.ending import sample_of
 from penstock.lake.ingest.item import Item
@@ -66,7 +66,7 @@ class DeltaFeed:
         filesystem: pa.fs.FileSystem,
         root: str,
         skip: Collection[int],
-        folder: str = "",
+        folder: str,
     ) -> None:
         self.uri, self.filesystem, self.root, self.skip = uri, filesystem, root, skip
         self.folder = folder
@@ -286,7 +286,7 @@ class DeltaFeed:
         except OSError as away:
             raise SourceError(self.root, away) from away
         except DeltaError as broken:
-            if reaches(self.filesystem, self.root, version):
+            if tells_of(self.filesystem, self.root, version):
                 raise SourceError(self.root, broken) from broken
             said = f"version {version} is read in part, and the log does not reach back to it"
             raise DeltaSourceError(self.root, said) from broken

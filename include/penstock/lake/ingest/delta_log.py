@@ -61,32 +61,36 @@ Commits = dict[int, tuple[int, int]]
 
 def commits(filesystem: pa.fs.FileSystem, root: str) -> Commits:
     """What the log holds; an absent one nothing."""
+    return _commits_in(_listed(filesystem, root))
+
+
+def _listed(filesystem: pa.fs.FileSystem, root: str) -> dict[str, tuple[int, int]]:
+    """Bytes and modification of all that lies in a log, by name."""
     selector = pa.fs.FileSelector(f"{root}/{LOG}", allow_not_found=True)
     try:
-        infos = filesystem.get_file_info(selector)
-        found = [(PurePosixPath(i.base_name), (i.size, i.mtime_ns)) for i in infos]
+        return {i.base_name: (i.size, i.mtime_ns) for i in filesystem.get_file_info(selector)}
     except OSError as away:
         raise SourceError(root, away) from away
+
+
+def _commits_in(listed: dict[str, tuple[int, int]]) -> Commits:
+    found = [(PurePosixPath(name), state) for name, state in listed.items()]
     return dict(sorted(
         (int(n.stem), state) for n, state in found if n.suffix == ".json" and len(n.stem) == DIGITS
         if n.stem.isdigit()
     ))  # fmt: skip
 
 
-def reaches(filesystem: pa.fs.FileSystem, root: str, version: int) -> bool:
+def tells_of(filesystem: pa.fs.FileSystem, root: str, version: int) -> bool:
     """Whether a log holds all that a version is told from: it cannot be read only for now.
 
     Raises:
         SourceError: it cannot be listed now.
     """
-    selector = pa.fs.FileSelector(f"{root}/{LOG}", allow_not_found=True)
-    try:
-        names = [i.base_name for i in filesystem.get_file_info(selector)]
-    except OSError as away:
-        raise SourceError(root, away) from away
-    sums = {int(n[:DIGITS]) for n in names if ".checkpoint." in n and n[:DIGITS].isdigit()}
+    listed = _listed(filesystem, root)
+    sums = {int(n[:DIGITS]) for n in listed if ".checkpoint." in n and n[:DIGITS].isdigit()}
     last = max((v for v in sums if v <= version), default=-1)
-    return {*range(last + 1, version + 1)} <= commits(filesystem, root).keys()
+    return {*range(last + 1, version + 1)} <= _commits_in(listed).keys()
 
 
 def opened(uri: str, filesystem: pa.fs.FileSystem, root: str) -> DeltaTable:

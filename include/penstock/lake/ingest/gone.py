@@ -20,12 +20,14 @@ from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.spans import extent_of, is_span, minus
 from penstock.lake.ingest.taken import Had, TakenFile, mark, names_of
 
+Missing = Sequence[Sequence[Had]]
+"""What was taken of each file that is gone (``gone``)."""
 
-def lost(known: Known) -> list[TakenFile]:
+
+def lost(known: Known, missing: Missing) -> list[TakenFile]:
     """What was taken, or is to be taken again, and was not there at the last look."""
     again = {known.of(had) for had in known.awaited()}
-    gone_ = [known.of(some[0]) for some in gone(known)]
-    return list(dict.fromkeys([*again, *gone_]))
+    return list(dict.fromkeys([*again, *(known.of(some[0]) for some in missing)]))
 
 
 def gone(known: Known) -> Iterator[list[Had]]:
@@ -52,7 +54,7 @@ def not_there(some: Sequence[Found], files: Sequence[Found], known: Known) -> li
     return [f for f in left if not any(_is_settled(known, had) for had in known.named(f.real))]
 
 
-def emptied(known: Known, files: Sequence[Found]) -> dict[str, int]:
+def emptied(missing: Missing, files: Sequence[Found]) -> dict[str, int]:
     """Folders, the uppermost, of whose taken files none is there, nor any other file.
 
     Returns:
@@ -60,7 +62,7 @@ def emptied(known: Known, files: Sequence[Found]) -> dict[str, int]:
     """
     left = {folder for f in files for folder in PurePosixPath(f.path).parents}
     found: dict[str, int] = {}
-    for some in gone(known):
+    for some in missing:
         folders = reversed(PurePosixPath(some[0].item.path).parents)
         folder = next((str(f) for f in folders if f not in left), None)
         if folder is not None:
@@ -68,9 +70,9 @@ def emptied(known: Known, files: Sequence[Found]) -> dict[str, int]:
     return found
 
 
-def begun(known: Known) -> str | None:
+def begun(missing: Missing) -> str | None:
     """A file that is gone, and of which a part was never taken."""
-    for some in gone(known):
+    for some in missing:
         items = [had.item for had in some]
         whole = any(map(is_span, items)) or not minus((0, FOREVER), [extent_of(i) for i in items])
         if not whole:
@@ -78,12 +80,12 @@ def begun(known: Known) -> str | None:
     return None
 
 
-def partly(known: Known) -> list[str]:
+def partly(missing: Missing) -> list[str]:
     """Files that are gone, and of which only intervals were taken, by their paths."""
-    return [some[0].item.path for some in gone(known) if any(is_span(had.item) for had in some)]
+    return [some[0].item.path for some in missing if any(is_span(had.item) for had in some)]
 
 
-def refuse_rests(known: Known, listing: Listing, root: str) -> None:
+def refuse_rests(known: Known, missing: Missing, listing: Listing, root: str) -> None:
     """Nothing waits, unless it is away.
 
     Raises:
@@ -92,7 +94,7 @@ def refuse_rests(known: Known, listing: Listing, root: str) -> None:
     if listing.astray:
         link = f"{root}/{min(listing.astray)}"
         raise SourceError(link, notices.NOWHERE.format(target=said(os.path.realpath(link))))
-    if (path := begun(known)) is not None:
+    if (path := begun(missing)) is not None:
         raise SourceError(f"{root}/{path}", notices.BEGUN)
     if (path := not_taken_again(known, listing.files)) is not None:
         raise SourceError(f"{root}/{path}", notices.AGAIN)

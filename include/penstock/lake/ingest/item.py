@@ -134,8 +134,10 @@ def _change(item: Item, file: SourceFile) -> str | None:
     """What is other than planned, in words; text may have grown at its end."""
     about = file.about()
     if (about.st_size, about.st_mtime_ns) == (item.size, item.modified):
-        is_other = item.inode not in {0, about.st_ino} and item.ending not in {"", _end(item, file)}
-        return "another file lies there, of the same size and time" if is_other else None
+        is_one = item.inode in {0, about.st_ino} or not item.ending
+        if is_one or item.ending == digest(item.format, file, item.size):
+            return None
+        return "another file lies there, of the same size and time"
     if is_grown(item, about.st_size, about.st_ino, partial(ending, file)):
         return None
     if about.st_size == item.size:
@@ -143,9 +145,9 @@ def _change(item: Item, file: SourceFile) -> str | None:
     return f"it was changed since it was planned: {item.size:,} bytes then, {about.st_size:,} now"
 
 
-def _end(item: Item, file: SourceFile) -> str:
-    digest = sample if item.format == FileFormat.PARQUET.value else ending
-    return digest(file, item.size)
+def digest(kind: str, file: SourceFile, size: int) -> str:
+    """Digest by which a file of a format is known again: of a text's end, of samples of Parquet."""
+    return sample(file, size) if kind == FileFormat.PARQUET.value else ending(file, size)
 
 
 def is_grown(item: Item, size: int, inode: int, ended: Callable[[int], str]) -> bool:

@@ -137,7 +137,7 @@ class Known:
         """
         owners = {taken: at for at, (taken, _) in enumerate(matches) if taken is not None}
         doubtful = deque(at for at, (taken, _) in enumerate(matches) if taken is None)
-        while doubtful:
+        while doubtful and owners:
             file = files[doubtful.popleft()]
             found = self._by_name(file) or next((t for t in self._alike(file) if t in owners), None)
             at = None if found is None else owners.pop(found, None)

@@ -22,7 +22,7 @@ from penstock.lake.ingest import notices
 from penstock.lake.ingest.delta_feed import APART, DeltaFeed
 from penstock.lake.ingest.delta_log import DeltaSourceError
 from penstock.lake.ingest.ending import line_end
-from penstock.lake.ingest.gone import emptied, lost, not_there, partly, refuse_rests
+from penstock.lake.ingest.gone import emptied, gone, lost, not_there, partly, refuse_rests
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.known import Known
 from penstock.lake.ingest.listing import Apart, Found, Listing
@@ -31,7 +31,7 @@ from penstock.lake.ingest.place import said
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
 from penstock.lake.ingest.received import refuse_gone, rows_of
 from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
-from penstock.lake.ingest.taken import READ, How, Like, TakenFile, once
+from penstock.lake.ingest.taken import READ, Had, How, Like, TakenFile, once
 from penstock.lake.ingest.whereabouts import Whereabouts
 from penstock.lake.tables import opened as opened_place
 
@@ -73,6 +73,7 @@ class Waiting:
         self.emptied: dict[str, int] = {}
         self._queue: deque[Found] = deque()
         self._missed: list[Found] = []
+        self._missing: list[list[Had]] = []
         self._listing = Listing()
         self._asked: Span | None = None
         self._rows: dict[Item, int | None] = {}
@@ -123,7 +124,7 @@ class Waiting:
             self._list()
             chosen = _one_plan(self._queued(since, until))
         if not chosen:
-            refuse_rests(self.known, self._listing, self.root)
+            refuse_rests(self.known, self._missing, self._listing, self.root)
         self._asked = asked
         return chosen
 
@@ -183,10 +184,11 @@ class Waiting:
         self._listing, self._queue, self._rows = found, deque(fresh), {}
         for why, paths in found.odd.items():
             self.notices.say(f"left alone: {why}", paths, growth=2)  # one may come beside each file
-        self.emptied = emptied(self.known, found.files)
+        self._missing = [*gone(self.known)]
+        self.emptied = emptied(self._missing, found.files)
         self.notices.say(notices.ASTRAY, found.astray)
         self.notices.say(notices.EMPTIED, [*self.emptied])
-        self.notices.say(notices.PARTLY, partly(self.known))
+        self.notices.say(notices.PARTLY, partly(self._missing))
         self._missed = not_there(self._missed, found.files, self.known)
         self.notices.say(notices.MISSED, [file.path for file in self._missed])
 
@@ -216,7 +218,7 @@ class Waiting:
         self._list()
         found = [(file, *self.known.match(file)) for file in self._listing.files]
         other = [(f, taken) for f, taken, like in found if taken and like is not Like.SAME]
-        return [*other, *((None, file) for file in lost(self.known))]
+        return [*other, *((None, file) for file in lost(self.known, self._missing))]
 
     def unclear(self) -> list[Found]:
         """Files with names of others that were taken from another folder.

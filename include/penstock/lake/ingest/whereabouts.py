@@ -11,11 +11,11 @@ from urllib.parse import unquote
 from penstock.config.pipeline import FileFormat, History
 from penstock.lake.ingest.delta_feed import DeltaFeed
 from penstock.lake.ingest.ending import ending_of, has_record, sample_of
-from penstock.lake.ingest.item import Item, is_another, is_grown, is_there
+from penstock.lake.ingest.item import Item, digest, is_another, is_grown, is_there
 from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
 from penstock.lake.ingest.place import folder_name, folder_of
-from penstock.lake.ingest.reading import SourceError
-from penstock.lake.ingest.taken import Mark, mark
+from penstock.lake.ingest.reading import SourceError, SourceFile
+from penstock.lake.ingest.taken import Mark, mark, place_of
 
 SUFFIXES = {
     FileFormat.PARQUET: (".parquet", ".pq"),
@@ -136,7 +136,7 @@ class Whereabouts:
             folder: which one that was, wherever a link leads by now; empty: the present one.
         """
         base = folder or self.folder()
-        return os.path.normpath(os.path.join(self.home, base, file.real or file.path))  # noqa: PTH118
+        return place_of(os.path.join(self.home, base), file)  # noqa: PTH118
 
     def ending(self, file: Found | Item, size: int) -> str:
         """Digest of a file before a size, as it is now; of a text without a record there: empty.
@@ -156,5 +156,5 @@ class Whereabouts:
         Raises:
             SourceError: it cannot be read now.
         """
-        is_text = self.config.format is not FileFormat.PARQUET
-        return ending_of(real, size) if is_text else sample_of(real, size)
+        with SourceFile(real) as file:
+            return digest(self.config.format.value, file, size)
