@@ -21,17 +21,18 @@ import measuring
 import numpy as np
 import pyarrow as pa
 
+from penstock.columns.marks import Marks
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
 from penstock.core.step import StepSpec
 from penstock.lake import watch
 from penstock.lake.commit import Table
 from penstock.lake.generation import current, lived
-from penstock.lake.log import Seen, slack_changes
+from penstock.lake.log import slack_changes
 from penstock.lake.registry import Registry
 from penstock.lake.tables import Tables, TableSpec
 from penstock.lake.view import DONE, LATE, PLANNED, position
-from penstock.spark.source import LogReader, Marks, SourceSpec
+from penstock.spark.source import LogReader, SourceSpec
 
 DAY, RECORDS, SECOND = 86_400, 5_000, 1_000_000
 FIRST = 1_704_067_200 * SECOND
@@ -96,16 +97,16 @@ def tried(pipeline: Pipeline, tables: Tables, step: StepSpec) -> dict[str, Calla
     assert found is not None
     assert at is not None
     events = tables.events(pipeline.types)
-    spec = SourceSpec(step, tables, events, found[1], Marks.of([(0, 0)]), (0,), 1, 500)
+    spec = SourceSpec(step, tables, events, found[1], Marks.of([(0, 0)]), (0,), 1, 500 * RECORDS)
     block, seq, state = at.sealed.block - 60, at.sealed.seq - 60 * RECORDS, at.sealed.state
     start = {
         "block": block, "seq": seq, "watermark": state.watermark, "t_max": state.t_max, "k": 0,
         "slack": state.slack, "controller": "", "first": False,
     }  # fmt: skip
 
-    def folded() -> list[Any]:
-        seen, changes = Seen(Table(events), step.window), slack_changes(tables, step.name)
-        return [*lived(tables, seen, at.sealed, at.sealed.block, changes)]
+    def folded() -> Any:
+        changes = slack_changes(tables, step.name)
+        return lived(tables, Table(events), step.window, at.sealed, at.sealed.block, changes)
 
     return {
         "position": lambda: position(tables, step),

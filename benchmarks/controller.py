@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.ingest.door import BLOCK
 from penstock.lake.tables import Tables
 from penstock.spark.query import start_query
 
@@ -71,7 +70,7 @@ def measured(
                 shutil.copytree(lake, place)
                 tables = Tables(str(place), pipeline.name)
                 query = start_query(spark, tables, pipeline, pipeline.specs[0], SystemClock(),
-                                    lambda _: None, -(-size // BLOCK))  # fmt: skip
+                                    lambda _: None, size)  # fmt: skip
                 query.processAllAvailable()
                 told = [p["durationMs"] for p in query.recentProgress if p["numInputRows"]]
                 query.stop()

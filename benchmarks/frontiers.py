@@ -32,19 +32,18 @@ COLORS = {"fixed": "#868e96", "max_delay": "#e8590c", "pd": "#1971c2", "quantile
 
 @dataclass(frozen=True)
 class Setting:
-    """One data set's windows and blocks; ``measure_after``, us."""
+    """One data set's windows; ``measure_after``, us."""
 
     name: str
     window: WindowSpec
-    block: int
     measure_after: int
 
 
 SETTINGS = (
-    Setting("d5_ooo_umts", WindowSpec(5 * SECOND, SECOND), 16, 10 * SECOND),
-    Setting("d4_zeek_dns", WindowSpec(MINUTE, 10 * SECOND), 32, 2 * MINUTE),
-    Setting("d4_zeek_ssl", WindowSpec(MINUTE, 10 * SECOND), 32, 2 * MINUTE),
-    Setting("d1_aircraft_sites", WindowSpec(HOUR, HOUR // 4), 32, 12 * HOUR),
+    Setting("d5_ooo_umts", WindowSpec(5 * SECOND, SECOND), 10 * SECOND),
+    Setting("d4_zeek_dns", WindowSpec(MINUTE, 10 * SECOND), 2 * MINUTE),
+    Setting("d4_zeek_ssl", WindowSpec(MINUTE, 10 * SECOND), 2 * MINUTE),
+    Setting("d1_aircraft_sites", WindowSpec(HOUR, HOUR // 4), 12 * HOUR),
 )
 
 
@@ -66,21 +65,19 @@ class Point:
 
 def points(setting: Setting, stream: slack.Stream) -> Iterator[Point]:
     """Every policy over one stream."""
-    count = len(stream.times)
-    ends = np.append(np.arange(setting.block, count, setting.block), count)
     late = stream.lateness
     for share in (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999):
         span = int(np.quantile(late, share))
-        yield _point("fixed", f"{span / SECOND:g} s", setting, stream, ends,
-                     slack.plain(stream, ends, span))  # fmt: skip
-    yield _point("max_delay", "", setting, stream, ends, slack.plain(stream, ends, None))
+        yield _point("fixed", f"{span / SECOND:g} s", setting, stream,
+                     slack.plain(stream, span))  # fmt: skip
+    yield _point("max_delay", "", setting, stream, slack.plain(stream, None))
     for policy in (SlackPolicy.PD, SlackPolicy.QUANTILE):
         for epsilon in EPSILONS:
             threshold = coverage.of_count(QualityTarget(epsilon, 0.05)) + 1e-9
             recent = 20 * setting.window.size if policy is SlackPolicy.QUANTILE else None
             tuning = Tuning(threshold, 0.05, setting.measure_after, recent)
-            trace = slack.steered(stream, ends, SlackSpec(policy, 0, tuning), setting.window)
-            yield _point(policy.value, f"{epsilon:g}", setting, stream, ends, trace)
+            trace = slack.steered(stream, SlackSpec(policy, 0, tuning), setting.window)
+            yield _point(policy.value, f"{epsilon:g}", setting, stream, trace)
 
 
 def _point(
@@ -88,12 +85,11 @@ def _point(
     setting_text: str,
     setting: Setting,
     stream: slack.Stream,
-    ends: np.ndarray,
     trace: slack.Trace,
 ) -> Point:
     found = slack.Found()
     tail = int(np.quantile(stream.lateness, 0.999))
-    for values, there in slack.windows(stream, ends, trace, setting.window, tail):
+    for values, there in slack.windows(stream, trace, setting.window, tail):
         if len(values):
             found.windows += 1
             found.covered += there.mean()

@@ -1,6 +1,6 @@
 """Slack policies side by side on two calibrated streams: mean K against violations of the bound.
 
-    python benchmarks/slack.py [--block 32] [--games 1 2]
+    python benchmarks/slack.py [--games 1 2]
 
 Records come at 1,000 a second; some are prompt, the others late by a log-normal delay whose mean
 trebles every other 30 s, and two in 10,000 by up to many seconds. The share of delayed records and
@@ -20,11 +20,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
+from penstock.columns.digest import lateness_of
+from penstock.columns.marks import Marks
+from penstock.columns.watermark import Steering, after_each
 from penstock.core import coverage
-from penstock.core.controller import Controller
-from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
-from penstock.core.window import WindowSpec
-from penstock.lake.digest import digests, lateness_of
+from penstock.core.controller import EVERY, Controller
+from penstock.core.slack import SlackPolicy, SlackSpec, Tuning, WatermarkState
+from penstock.core.window import BEGINNING, WindowSpec
 
 SECOND = 1_000_000
 WINDOW = WindowSpec(SECOND // 2, SECOND // 10)
@@ -114,7 +116,7 @@ def _bisect(rising: Callable[[float], float], wanted: float, low: float, high: f
 
 @dataclass(frozen=True)
 class Trace:
-    """K in force for each block, and the watermark after it, us."""
+    """K from step to step, and the watermark after each record, us."""
 
     slack: np.ndarray
     watermark: np.ndarray
@@ -128,51 +130,47 @@ def spec_of(name: str, threshold: float) -> SlackSpec:
     return SlackSpec(policy, 0, replace(tuning, **TUNED.get(name, {})))
 
 
-def steered(
-    stream: Stream, ends: np.ndarray, spec: SlackSpec, window: WindowSpec = WINDOW
-) -> Trace:
-    """A controller over the blocks."""
-    controller = Controller(window, spec)
-    slack, marks = [], []
+def steered(stream: Stream, spec: SlackSpec, window: WindowSpec = WINDOW) -> Trace:
+    """A controller, record by record; the watermark as far as it closes windows."""
+    count, newest = len(stream.times), int(stream.times[0])
+    steering = Steering(Controller(window, spec), -1)
+    slack, marks = [], [(0, BEGINNING)]
     began = time.perf_counter()
-    for arrivals in digests(stream.times, ends, int(stream.times[0]), window):
-        slack.append(controller.slack)
-        controller.after(arrivals)
-        marks.append(controller.watermark)
-    return Trace(np.array(slack), np.array(marks), time.perf_counter() - began)
+    for first in range(0, count, EVERY):
+        slack.append(steering.controller.slack)
+        times = stream.times[first : first + EVERY]
+        seqs = np.arange(first, first + len(times))
+        marks += steering.take(seqs, times, newest, first + len(times) - 1)
+        newest = max(newest, int(times.max()))
+    seconds = time.perf_counter() - began
+    return Trace(np.array(slack), Marks.of(marks).at(np.arange(1, count + 1)), seconds)
 
 
-def plain(stream: Stream, ends: np.ndarray, fixed: int | None) -> Trace:
+def plain(stream: Stream, fixed: int | None) -> Trace:
     """``fixed``, or with none ``max_delay``."""
-    last = ends - 1
-    newest = np.maximum.accumulate(stream.times)[last]
-    after = np.maximum.accumulate(stream.lateness)[last]
-    slack = np.full(len(ends), fixed) if fixed is not None else np.r_[0, after[:-1]]
-    held = slack if fixed is not None else after
-    return Trace(slack, np.maximum.accumulate(newest - held), 0.0)
+    policy = SlackPolicy.MAX_DELAY if fixed is None else SlackPolicy.FIXED
+    spec = SlackSpec(policy, 2**60 if fixed is None else fixed)
+    marks, _ = after_each(WatermarkState(), stream.times, int(stream.times[0]), spec)
+    held = np.maximum.accumulate(stream.lateness) if fixed is None else np.array([fixed])
+    return Trace(held, marks, 0.0)
 
 
 def windows(
-    stream: Stream,
-    ends: np.ndarray,
-    trace: Trace,
-    window: WindowSpec = WINDOW,
-    tail: int = 30 * SECOND,
+    stream: Stream, trace: Trace, window: WindowSpec = WINDOW, tail: int = 30 * SECOND
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Values of each closed window, and which of them were there when it closed.
 
     The last ``tail`` of event time is left out: not all of it has come.
     """
-    block = np.searchsorted(ends, np.arange(len(stream.times)), side="right")
     order = np.argsort(stream.times, kind="stable")
-    times, values, of = stream.times[order], stream.values[order], block[order]
+    times, values = stream.times[order], stream.values[order]
     first = int(times[len(times) // 100]) // window.slide * window.slide
     starts = np.arange(first, int(stream.times.max()) - tail, window.slide)
     closing = np.searchsorted(trace.watermark, starts + window.size)
     lows = np.searchsorted(times, starts)
     highs = np.searchsorted(times, starts + window.size)
     for low, high, at in zip(lows, highs, closing, strict=True):
-        yield values[low:high], of[low:high] <= at
+        yield values[low:high], order[low:high] <= at
 
 
 ERRORS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
@@ -206,11 +204,11 @@ class Found:
         return float(stats.beta.ppf(0.95, self.beyond + 1, self.windows - self.beyond))
 
 
-def violations(stream: Stream, ends: np.ndarray, trace: Trace, measure: str) -> Found:
+def violations(stream: Stream, trace: Trace, measure: str) -> Found:
     """Every closed window's answer against all of its records."""
     found = Found()
     phi = PHI.get(measure)
-    for values, there in windows(stream, ends, trace):
+    for values, there in windows(stream, trace):
         error = ERRORS[measure](values, there) if phi is None else rank_error(values, there, phi)
         found.windows += 1
         found.beyond += error >= TARGET.epsilon
@@ -233,11 +231,10 @@ def threshold_of(measure: str, n: int = 500, cv2: float = 1.0) -> float:
 def main() -> None:
     """Run and print Markdown tables."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--block", type=int, default=32)
     parser.add_argument("--games", type=int, nargs="*", default=[1, 2])
     args = parser.parse_args()
     state = measuring.machine()
-    print(f"\n{state}; blocks of {args.block} records\n")
+    print(f"\n{state}\n")
     for game in (GAMES[g] for g in args.games):
         stream = calibrated(game)
         late = stream.lateness
@@ -246,18 +243,17 @@ def main() -> None:
             f" {late.mean() / 1e3:.1f} ms, max {late.max() / 1e6:.1f} s",
             flush=True,
         )
-        ends = np.append(np.arange(args.block, len(late), args.block), len(late))
         rows, picture = [], {}
         for name, measure in RUNS:
             threshold = threshold_of(measure)
             policy, _, more = name.partition(" ")
             if policy == "max_delay":
-                trace = plain(stream, ends, None)
+                trace = plain(stream, None)
             elif policy == "fixed":
-                trace = plain(stream, ends, int(float(more.removesuffix(" s")) * SECOND))
+                trace = plain(stream, int(float(more.removesuffix(" s")) * SECOND))
             else:
-                trace = steered(stream, ends, spec_of(name, threshold))
-            found = violations(stream, ends, trace, measure)
+                trace = steered(stream, spec_of(name, threshold))
+            found = violations(stream, trace, measure)
             rate = found.beyond / found.windows
             rows.append(
                 (name, measure, f"{threshold:.4f}", f"{trace.slack.mean() / 1e6:.3f}",

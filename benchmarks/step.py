@@ -40,7 +40,6 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.ingest.door import BLOCK
 from penstock.lake.tables import Tables
 from penstock.lake.view import answers_in_force, timely_answers
 from penstock.spark.correct import correct_pipeline
@@ -164,9 +163,10 @@ def ours(
     spark: SparkSession, held: Held, pipeline: Pipeline, files: int, size: int
 ) -> StreamingQuery:
     """The product's query."""
-    blocks = -(-size // BLOCK) * files
     step = pipeline.specs[0]
-    return start_query(spark, held.tables, pipeline, step, SystemClock(), lambda _: None, blocks)
+    return start_query(
+        spark, held.tables, pipeline, step, SystemClock(), lambda _: None, size * files
+    )
 
 
 def plain(

@@ -22,16 +22,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from penstock.columns.kernel import hash_rows
+from penstock.columns.marks import Marks, note
+from penstock.columns.watermark import after_each, closings
 from penstock.config.pipeline import Pipeline
 from penstock.core.measure import ColumnType
 from penstock.core.place import path_of
-from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackPolicy, fold
+from penstock.core.slack import BlockKind, BlockSummary
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan
-from penstock.lake.digest import lateness_of
 from penstock.lake.log import slack_changes
 from penstock.lake.read import read_table
 from penstock.lake.registry import Registry
@@ -39,8 +41,7 @@ from penstock.lake.start import epoch_of
 from penstock.lake.tables import ARROW, INSTANT, Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
-from penstock.spark.kernel import hash_rows
-from penstock.spark.mapper import Classes, Marks, map_records
+from penstock.spark.mapper import Classes, map_records
 from penstock.spark.query import past_marks
 from penstock.spark.reducer import Reducer
 from penstock.spark.sink import StepSink
@@ -192,6 +193,16 @@ class Answered:
     classes: Classes = field(default_factory=Classes)
 
 
+@dataclass(frozen=True)
+class Folded:
+    """A block: its first position, the states around it, and the watermarks that close windows."""
+
+    first: int
+    before: State
+    after: State
+    marks: list[tuple[int, int]]
+
+
 def events_of(step: StepSpec, blocks: Sequence[ref.Block]) -> pa.Table:
     """The accepted records of some blocks as the mapper reads them."""
     rows, seq = [], -1
@@ -210,22 +221,24 @@ def _types(step: StepSpec) -> dict[str, ColumnType]:
     return {name: ColumnType(COLUMNS[name]) for name in step.columns}
 
 
-def summaries_of(step: StepSpec, blocks: Sequence[ref.Block]) -> list[BlockSummary]:
-    """The blocks as the step's slack policy sees them."""
-    found, newest, seq = [], BEGINNING, -1
-    for number, block in enumerate(blocks):
-        seq += len(block.records)
-        times = np.array([r["event_time"] for r in block.records if r is not None], np.int64)
-        lag = 0
-        if block.live and len(times):
-            lags = lateness_of(times, newest)
-            if step.slack.policy is SlackPolicy.MAX_DELAY:
-                lags = lags[lags <= step.slack.span]
-            lag = int(lags.max(initial=0))
+def folded(step: StepSpec, blocks: Sequence[ref.Block], state: State) -> Iterator[Folded]:
+    """The fold of a slack without a controller over blocks, as the product's columns do it."""
+    newest, seq = BEGINNING, 0
+    for block in blocks:
+        rows = [(seq + i, r["event_time"]) for i, r in enumerate(block.records) if r is not None]
+        seqs, times = (
+            (np.array(each, np.int64) for each in zip(*rows, strict=True)) if rows else ([], [])
+        )
+        before, found = state, list[tuple[int, int]]()
+        if block.live and block.kind == ref.DATA and rows:
+            marks, state = after_each(before, times, newest, step.slack)
+            some = closings(step.window, before.watermark, marks)
+            found = [(int(seqs[i]) + 1, int(marks[i])) for i in some]
             newest = max(newest, int(times.max()))
-        t_max = int(times.max()) if len(times) else None
-        found.append(BlockSummary(number, BlockKind(block.kind), block.live, seq, t_max, lag))
-    return found
+        else:
+            state = state.silent(BlockKind(block.kind))
+        first, seq = seq, seq + len(block.records)
+        yield Folded(first, before, state, found)
 
 
 def answer(
@@ -233,20 +246,22 @@ def answer(
 ) -> Answered:
     """The speed layer over blocks, cut into micro-batches before the blocks ``cuts``."""
     events, out, states = events_of(step, blocks), Answered(), dict[int, Any]()
-    of = np.asarray(events["block"])
-    folded = list(fold(State(), summaries_of(step, blocks), [SlackChange(0, step.slack)]))
-    bounds = sorted({0, len(blocks), *cuts})
-    for lo, hi in pairwise(bounds):
-        ends = [b.last_seq for b, _, _ in folded]
-        firsts = [ends[i - 1] + 1 if i else 0 for i in range(lo, hi)]
-        marks = Marks(tuple(firsts), tuple(b.watermark for _, b, _ in folded[lo:hi]))
-        end = folded[hi - 1][2].watermark
-        closings = [(a.watermark, b.last_seq) for b, was, a in folded[lo:hi]
-                    if a.watermark > was.watermark]  # fmt: skip
-        meta = {"from": folded[lo][1].watermark, "to": end, "closings": closings}
+    of, whole = np.asarray(events["block"]), [*folded(step, blocks, State())]
+    for lo, hi in pairwise(sorted({0, len(blocks), *cuts})):
+        first, last = whole[lo], whole[hi - 1]
+        found = [(first.first, first.before.watermark)]
+        for n in range(lo, hi):
+            found += whole[n].marks
+            at = whole[n].first + len(blocks[n].records)
+            note(found, at, whole[n].after.watermark, step.window)
+        marks = Marks.of(found)
+        meta = {
+            "from": first.before.watermark,
+            "to": last.after.watermark,
+            "marks": marks.to_text(),
+        }
         rows = events.filter(pa.array((of >= lo) & (of < hi)))
-        found = reduce(step, states, _incoming(step, rows, marks, meta, shards), pieces)
-        _note(step, found, out)
+        _note(step, reduce(step, states, _incoming(step, rows, marks, meta, shards), pieces), out)
     return out
 
 
@@ -380,6 +395,15 @@ class _Frame:
         return self._rows
 
 
+class BlockReader(LogReader):
+    """Takes so many blocks a micro-batch, whatever is in them."""
+
+    blocks = 1_000
+
+    def _next(self, seq: int) -> list[BlockSummary]:
+        return self._waiting[: self.blocks]
+
+
 class LocalQuery:
     """One run of a step's query; make a new one after a death.
 
@@ -404,18 +428,10 @@ class LocalQuery:
         changes = tuple(slack_changes(tables, step.name))
         past = past_marks(tables, Table(spec), epoch, self.generation, changes, step.window)
         self.step, self.dies = step, dies
-        self.reader = LogReader(
-            SourceSpec(
-                step,
-                tables,
-                spec,
-                self.generation,
-                past,
-                (0, 1),
-                2,
-                blocks,
-            )
+        self.reader = BlockReader(
+            SourceSpec(step, tables, spec, self.generation, past, (0, 1), 2, 1_000_000)
         )
+        self.reader.blocks = blocks
         self.folder = path_of(tables.checkpoint(step, self.generation.number))
         self.sink = StepSink(tables, step, self.generation, clock, lambda _: None)
         for name in ("offsets", "commits", "state"):

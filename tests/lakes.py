@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from penstock.columns import watermark
 from penstock.config.pipeline import Pipeline
 from penstock.core.controller import Arrivals, Controller
 from penstock.core.lateness import bin_of
@@ -167,28 +168,28 @@ class Lake:
 
 
 def steered_slack(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]:
-    """K of each block as a fixed one, by the controller over plain digests; one epoch."""
+    """K for each record as a fixed one, by the controller over plain digests; one epoch."""
     epoch = generations(lake.tables, lake.step)[0]
-    newest, known, window = BEGINNING, None, lake.step.window
-    yield ref.Slack("fixed", 0, 0)
+    newest, seq, known, window = BEGINNING, -1, None, lake.step.window
+    yield ref.Slack("fixed", 0)
     for number, block in enumerate(blocks_of(lake.tables, lake.pipeline)):
-        times = [r["event_time"] for r in block.records if r is not None]
         spec = spec_at(changes, number)
         if number >= epoch.block:
             state = epoch.state
             known = known or Controller(window, spec, t_max=state.t_max, watermark=state.watermark)
             known.spec = spec
-            held, first = known.slack, known.error is None
-            if block.kind == ref.IDLE:
-                known.close(max(known.watermark, known.t_max))
-                known.settle()
-            elif block.kind == ref.DATA and block.live and times:
-                known.after(arrivals(times, newest, window))
-                if first:  # as max_delay: the block's own lateness counts
-                    held = max(known.former, known.lateness.greatest)
-            yield ref.Slack("steered", held, number)
-        if block.live:
-            newest = max(newest, *times, newest)
+        for record in block.records:
+            seq += 1
+            if record is not None and block.live:
+                if known is not None:
+                    known.receive(arrivals([record["event_time"]], newest, window))
+                    yield ref.Slack("steered", known.slack, number, seq)
+                newest = max(newest, record["event_time"])
+            if known is not None and (seq + 1) % watermark.EVERY == 0:
+                known.step()
+        if known is not None and block.kind == ref.IDLE:
+            known.close(max(known.watermark, known.t_max))
+            known.settle()
 
 
 def arrivals(times: list[int], before: int, window: WindowSpec) -> Arrivals:

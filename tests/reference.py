@@ -59,12 +59,13 @@ class Measure:
 
 @dataclass(frozen=True)
 class Slack:
-    """From ``block`` on: ``fixed`` K, one that a controller chose (``steered``), or ``max_delay``
-    with the bound of what counts (us)."""
+    """From ``block`` and position ``seq`` on: ``fixed`` K, one that a controller chose
+    (``steered``), or ``max_delay`` with the bound of what counts (us)."""
 
     policy: str
     span: int
     block: int = 0
+    seq: int = 0
 
 
 @dataclass(frozen=True)
@@ -178,9 +179,9 @@ def lateness(blocks: Sequence[Block]) -> list[list[int]]:
     return found
 
 
-def slack_at(step: Step, block: int) -> Slack:
-    """The slack in force for a block."""
-    return [s for s in step.slack if s.block <= block][-1]
+def slack_at(step: Step, block: int, seq: int = 0) -> Slack:
+    """The slack in force for a record of a block."""
+    return next(s for s in reversed(step.slack) if s.block <= block and s.seq <= seq)
 
 
 @dataclass
@@ -191,21 +192,35 @@ class Mark:
     t_max: int = NEVER
     k: int = 0
 
-    def after(self, block: Block, lags: Sequence[int], slack: Slack) -> "Mark":
-        """After one more block: the watermark is the newest event time minus K, never lower."""
-        if block.kind == END:
-            return Mark(ALWAYS, self.t_max, self.k)
-        if block.kind == IDLE:
-            return Mark(max(self.watermark, self.t_max), self.t_max, self.k)
-        times = [r["event_time"] for r in block.records if r is not None]
-        if not block.live or not times:
-            return self
-        t_max = max(self.t_max, *times)
+    def after(self, event_time: int, lag: int, slack: Slack) -> "Mark":
+        """After one more live record: the newest event time minus K, never lower."""
+        t_max = max(self.t_max, event_time)
         given = slack.policy in ("fixed", "steered")
-        counted = [x for x in lags if given or x <= slack.span]
-        k = max([self.k, *counted])
+        k = max(self.k, lag) if given or lag <= slack.span else self.k
         wait = slack.span if given else k
         return Mark(max(self.watermark, t_max - wait), t_max, k)
+
+    def silent(self, kind: str) -> "Mark":
+        """After a block that says that nothing comes, now or for ever."""
+        if kind == END:
+            return Mark(ALWAYS, self.t_max, self.k)
+        return Mark(max(self.watermark, self.t_max), self.t_max, self.k) if kind == IDLE else self
+
+
+def marks_of(
+    mark: Mark, block: Block, lags: Sequence[int], slack: Callable[[int], Slack], seq: int
+) -> list[Mark]:
+    """The marks that judge each record of a block, the first being ``mark``, and the one after it.
+
+    ``seq`` is the first record's position; a refused record and one of history move nothing.
+    """
+    found, waiting = [mark], iter(lags)
+    for at, record in enumerate(block.records):
+        if block.live and record is not None:
+            mark = mark.after(record["event_time"], next(waiting), slack(seq + at))
+        found.append(mark)
+    found[-1] = found[-1].silent(block.kind)
+    return found
 
 
 def start_mark(step: Step, blocks: Sequence[Block], start: int, begun: Slack | None = None) -> Mark:
@@ -217,7 +232,7 @@ def start_mark(step: Step, blocks: Sequence[Block], start: int, begun: Slack | N
     """
     mark, slack = Mark(), begun or slack_at(step, start)
     for block, lags in zip(blocks[:start], lateness(blocks)[:start], strict=True):
-        mark = mark.after(block, lags, slack)
+        mark = marks_of(mark, block, lags, lambda _: slack, 0)[-1]
     old = [r["event_time"] for b in blocks[:start] if not b.live for r in b.records if r]
     if old and mark.watermark < ALWAYS:
         newest = max(old) - (slack.span if slack.policy == "fixed" else 0)
@@ -228,29 +243,33 @@ def start_mark(step: Step, blocks: Sequence[Block], start: int, begun: Slack | N
     return mark
 
 
-def run(  # noqa: C901, PLR0912  in one piece, as one reads it
+def run(  # noqa: C901, PLR0912, PLR0915  in one piece, as one reads it
     step: Step, blocks: Sequence[Block], start: int = 0, begun: Slack | None = None
 ) -> Answers:
     """Every answer of a step that started before block ``start``, with slack ``begun``."""
     out = Answers()
-    mark = start_mark(step, blocks, start, begun)
-    marks = [mark.watermark]
-    for i, lags in enumerate(lateness(blocks)):
-        if i >= start:
-            mark = mark.after(blocks[i], lags, slack_at(step, i))
-            marks.append(mark.watermark)
-    out.watermarks = marks
     ends = _last_seqs(blocks)
-    closed_at = _closing(marks, start)
+    first = mark = start_mark(step, blocks, start, begun)
+    out.watermarks = [mark.watermark]
+    judged, closed_at = list[list[Mark]](), list[tuple[int, int]]()
+    for i, lags in enumerate(lateness(blocks)):
+        marks = [first] * (len(blocks[i].records) + 1)
+        if i >= start:
+            seq = ends[i] + 1 - len(blocks[i].records)
+            marks = marks_of(mark, blocks[i], lags, lambda s, i=i: slack_at(step, i, s), seq)
+            mark = marks[-1]
+            out.watermarks.append(mark.watermark)
+            closed_at += [(m.watermark, seq + n - 1) for n, m in enumerate(marks[1:], 1)]
+            closed_at.append((mark.watermark, ends[i]))
+        judged.append(marks)
     on_time: dict[Pair, list[Record]] = defaultdict(list)
     late: dict[Pair, list[tuple[int, Record]]] = defaultdict(list)
     every: dict[Pair, list[Record]] = defaultdict(list)
     old: dict[Pair, list[Record]] = defaultdict(list)
     seq = -1
     for i, block in enumerate(blocks):
-        in_force = marks[max(i - start, 0)]
-        for record in block.records:
-            seq += 1
+        for record, judge in zip(block.records, judged[i], strict=False):
+            seq, in_force = seq + 1, judge.watermark
             if record is None or step.where(record) is not True:
                 continue
             key = tuple(record[k] for k in step.keys)
@@ -258,9 +277,9 @@ def run(  # noqa: C901, PLR0912  in one piece, as one reads it
                 continue
             windows, at = step.window.starts(record["event_time"]), record["event_time"]
             if i >= start and windows:
-                size = step.window.size
-                out.classes[0 if at > in_force else 1 if at >= in_force - size else 2] += 1
-                if any(window + size <= in_force for window in windows):
+                missed = sum(window + step.window.size <= in_force for window in windows)
+                out.classes[0 if not missed else 1 if missed < len(windows) else 2] += 1
+                if missed:
                     out.late_times.append(at)
             for window in windows:
                 pair, end = (window, key), window + step.window.size
@@ -273,17 +292,18 @@ def run(  # noqa: C901, PLR0912  in one piece, as one reads it
                 else:
                     late[pair].append((seq, record))
     for pair, records in on_time.items():
-        closing = closed_at(pair[0] + step.window.size)
+        end = pair[0] + step.window.size
+        closing = next((seq for mark, seq in closed_at if end <= mark), None)
         if closing is None:
             out.open_pairs += len(records)
         else:
-            out.timely[pair] = answer_of(step, records, ends[closing])
+            out.timely[pair] = answer_of(step, records, closing)
     for pair, found in late.items():
         out.late[pair] = answer_of(step, [r for _, r in found], max(s for s, _ in found))
     before = ends[start - 1] if start else -1
     out.preloaded = {pair: answer_of(step, records, before) for pair, records in old.items()}
     for pair, records in every.items():
-        if pair[0] + step.window.size <= marks[-1]:
+        if pair[0] + step.window.size <= mark.watermark:
             out.corrected[pair] = answer_of(step, records, seq)
     return out
 
@@ -294,15 +314,3 @@ def _last_seqs(blocks: Sequence[Block]) -> list[int]:
         at += len(block.records)
         found.append(at)
     return found
-
-
-def _closing(marks: Sequence[int], start: int) -> Callable[[int], int | None]:
-    """Which block closes a window that ends at an instant; none: it is open."""
-
-    def closing(end: int) -> int | None:
-        for i, mark in enumerate(marks[1:]):
-            if end <= mark:
-                return start + i
-        return None
-
-    return closing

@@ -55,7 +55,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(door, "BLOCK", 128)
         patch.setattr(source, "FILES_PER_PLAN", 4)
         patch.setattr(maintain, "FEW_FILES", 3)
-        patch.setattr(StreamHost.run, "__defaults__", (blocks,))
+        patch.setattr(StreamHost.run, "__defaults__", ((blocks - 1) * 128 + 1,))
         yield patch
 
 

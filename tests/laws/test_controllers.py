@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.columns import digest as digest_module
+from penstock.columns.digest import bins_of, digests, lateness_of
 from penstock.core.controller import MARGIN_STEP, Arrivals, Controller, Measured
 from penstock.core.lateness import Lateness, bin_of, edge_of
-from penstock.core.slack import SlackPolicy, SlackSpec, Tuning, WatermarkState
+from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import FOREVER, WindowSpec
-from penstock.lake import digest as digest_module
-from penstock.lake.digest import bins_of, digests
 from tests.lakes import arrivals as digest
 
 SECOND = 1_000_000
@@ -34,6 +34,15 @@ def steered(
 
 def arrivals(times: list[int], before: int, window: WindowSpec = WINDOW) -> Arrivals:
     return digest(times, before, window)
+
+
+def folded(
+    controller: Controller, state: WatermarkState, block: Arrivals | None
+) -> tuple[WatermarkState, list[Measured]]:
+    """After a step's records, or after the end of the source."""
+    ended = block is None
+    measured = controller.silent(state, BlockKind.END) if ended else controller.after(block)
+    return controller.state(state), measured
 
 
 def test_pd_by_hand() -> None:
@@ -120,8 +129,8 @@ def test_a_changed_horizon_holds_at_once_and_after_a_crash_alike() -> None:
         times = [newest + draw.randint(-5 * SECOND, SECOND // 2) for _ in range(10)]
         block = arrivals(times, newest)
         newest = max(newest, block.newest)
-        found = again.fold(state, "data", block)
-        assert known.fold(state, "data", block) == found
+        found = folded(again, state, block)
+        assert folded(known, state, block) == found
         assert known == again
         state = found[0]
     assert known.lateness.horizon == 5 * SECOND
@@ -216,8 +225,8 @@ def test_another_policy_starts_afresh_also_after_a_crash(policy: SlackPolicy) ->
         times = [newest + draw.randint(-5 * SECOND, SECOND // 2) for _ in range(10)]
         block = arrivals(times, newest)
         newest = max(newest, block.newest)
-        found = again.fold(state, "data", block)
-        assert known.fold(state, "data", block) == found
+        found = folded(again, state, block)
+        assert folded(known, state, block) == found
         state = found[0]
 
 
@@ -230,7 +239,7 @@ def test_until_a_window_is_measured_k_is_the_greatest_lateness_or_the_former_k(
     assert controller.watermark == 20 * SECOND
     state = WatermarkState(50 * SECOND, 100 * SECOND, 0, 50 * SECOND)
     after = Controller.under(None, WINDOW, controller.spec, state)
-    state, _ = after.fold(state, "data", arrivals([101 * SECOND], 100 * SECOND))
+    state, _ = folded(after, state, arrivals([101 * SECOND], 100 * SECOND))
     assert (state.watermark, state.slack) == (51 * SECOND, 50 * SECOND)
 
 
@@ -239,12 +248,11 @@ def test_the_end_stays_the_end(policy: SlackPolicy) -> None:
     """More files after a bounded source's end: all of them are late."""
     controller, newest, state = steered(policy, SECOND), 0, WatermarkState()
     for number in range(40):
-        kind = "end" if number == 20 else "data"
         block = None
-        if kind == "data":
+        if number != 20:
             block = arrivals([newest + SECOND // 3, newest - SECOND], newest)
             newest = max(newest, block.newest)
-        state, _ = controller.fold(state, kind, block)
+        state, _ = folded(controller, state, block)
         assert (state.watermark == FOREVER) == (number >= 20)
         controller = Controller.from_text(WINDOW, controller.spec, controller.to_text())
 
@@ -317,7 +325,7 @@ def test_vectorised_digests_are_the_plain_ones(seed: int, blocks: int, span: int
         expected.append(arrivals(block, newest, SLIDING))
         newest = max(newest, expected[-1].newest)
     with mock.patch.object(digest_module, "AT_ONCE", draw.randint(1, 9)):
-        found = list(digests(times, ends, before, SLIDING))
+        found = list(digests(times, lateness_of(times, before), ends, SLIDING))
     assert [f.lags.together([f.lags]) for f in found] == [e.lags for e in expected]
     whole = found[0].lags.together([f.lags for f in found])
     assert whole == sum((Counter(e.lags) for e in expected), Counter())

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.columns.marks import Marks
+from penstock.columns.windows import windows_a_pane
 from penstock.core.window import BEGINNING
 from penstock.spark.layout import Layout
-from penstock.spark.mapper import Marks, map_records, to_windows, windows_a_pane
+from penstock.spark.mapper import map_records, to_windows
 from tests import reference as ref
 from tests.doubles import answer, assert_same, events_of
 from tests.steps import CASES, Case, case

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.columns.windows import closed_of, first_window, windows_a_pane
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
-from penstock.spark.mapper import closed_of, first_window, windows_a_pane
 from tests import reference as ref
 
 pytestmark = pytest.mark.law

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.columns.kernel import exact_sum, exact_sum_longs, group, split_longs, total_of
 from penstock.core.errors import TerminalError
 from penstock.core.measure import Function, Partial
-from penstock.spark.kernel import exact_sum, exact_sum_longs, group, split_longs, total_of
 from penstock.spark.layout import Layout
 from tests.reference import Measure, value_of
 from tests.steps import make_pipeline

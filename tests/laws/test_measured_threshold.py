@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.columns import watermark
 from penstock.config.slack import Quality
 from penstock.core import coverage as c
 from penstock.lake.commit import Table
@@ -61,6 +62,7 @@ def test_the_figures_are_those_of_the_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     lake = corrected(tmp_path, of, ratio=2)
     blocks = blocks_of(lake.tables, lake.pipeline)
     truth = ref.run(lake.epoch_oracle(), blocks)
@@ -94,6 +96,7 @@ def test_heavier_late_values_raise_the_threshold_and_it_holds_from_the_next_bloc
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     thresholds = []
     for ratio in (1, 4):
         lake = corrected(tmp_path / str(ratio), "total", ratio)

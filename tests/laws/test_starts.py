@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.columns import watermark
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import FOREVER
 from penstock.lake.commit import Table
@@ -19,7 +20,7 @@ from penstock.lake.log import LIVE
 from penstock.lake.proposed import propose
 from penstock.lake.read import read_table
 from penstock.lake.recount import recount
-from penstock.lake.retrace import Plans, Trace, asked_by, read_plans, retrace
+from penstock.lake.retrace import Plans, Trace, read_plans, retrace
 from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import answers_in_force, balance, position, timely_answers
 from tests import reference as ref
@@ -52,6 +53,7 @@ def rare(value: Any) -> Any:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
 
 
 def running(home: Path, mode: str = "live") -> Lake:
@@ -89,10 +91,10 @@ def audited(lake: Lake) -> Trace:
     """The audit's own way through the log, at the newest position; green."""
     tables, step, at = lake.tables, lake.step, position(lake.tables, lake.step)
     assert at is not None
-    log = recount(tables, tables.events(lake.pipeline.types), at.sealed.seq, at.sealed.block,
-                  asked_by(tables, [step]))  # fmt: skip
+    events = tables.events(lake.pipeline.types)
+    log = recount(tables, events, at.sealed.seq, at.sealed.block)
     rows = [r for r in read_plans(tables, step) if r["epoch"] == at.epoch.number]
-    again = retrace(tables, step, log.blocks, at, generations(tables, step), Plans(rows))
+    again = retrace(tables, events, step, log.blocks, at, generations(tables, step), Plans(rows))
     assert (log.faults, again.batches, again.generations, again.plans) == ([], [], [], [])
     assert again.watermark == at.sealed.state.watermark
     return again

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from penstock.columns import watermark
 from penstock.lake.commit import Table
 from penstock.lake.generation import generations
 from penstock.lake.ingest import door
@@ -16,7 +17,7 @@ from penstock.lake.log import LIVE, slack_changes
 from penstock.lake.proposed import propose
 from penstock.lake.read import read_table
 from penstock.lake.recount import recount
-from penstock.lake.retrace import Plans, asked_by, read_plans, retrace
+from penstock.lake.retrace import Plans, read_plans, retrace
 from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import position
 from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
@@ -45,6 +46,7 @@ BOUNDED = {"max_delay": {"bound": "PT60S"}}
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
 
 
 def filled(home: Path, slack: str, mode: str = "bounded", **more: Any) -> Lake:
@@ -155,9 +157,9 @@ def test_the_audit_goes_the_same_way_again(tmp_path: Path, slack: str) -> None:
     at = position(tables, step)
     assert at is not None
     events = tables.events(lake.pipeline.types)
-    log = recount(tables, events, at.sealed.seq, at.sealed.block, asked_by(tables, [step]))
+    log = recount(tables, events, at.sealed.seq, at.sealed.block)
     plans = Plans(read_plans(tables, step))
-    again = retrace(tables, step, log.blocks, at, generations(tables, step), plans)
+    again = retrace(tables, events, step, log.blocks, at, generations(tables, step), plans)
     assert (again.batches, again.generations, again.plans) == ([], [], [])
     assert again.watermark == at.sealed.state.watermark
 
@@ -292,9 +294,9 @@ def test_another_steered_policy_starts_afresh(tmp_path: Path, policies: tuple[st
     tables, step = lake.tables, lake.step
     at = position(tables, step)
     assert at is not None
-    log = recount(tables, tables.events(lake.pipeline.types), at.sealed.seq, at.sealed.block,
-                  asked_by(tables, [step]))  # fmt: skip
-    again = retrace(tables, step, log.blocks, at, generations(tables, step),
+    events = tables.events(lake.pipeline.types)
+    log = recount(tables, events, at.sealed.seq, at.sealed.block)
+    again = retrace(tables, events, step, log.blocks, at, generations(tables, step),
                     Plans(read_plans(tables, step)))  # fmt: skip
     assert (again.batches, again.generations, again.plans) == ([], [], [])
     assert again.watermark == at.sealed.state.watermark

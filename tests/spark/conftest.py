@@ -113,7 +113,7 @@ class Scene:
         pulse = RecordingPulse(stop_when)
         lake = next(iter(self.lakes.values()))
         host = StreamHost(spark, lake.tables, lake.pipeline, self.home, RisingClock(), pulse)
-        host.run(blocks)
+        host.run((blocks - 1) * BLOCK + 1)
         return pulse
 
 

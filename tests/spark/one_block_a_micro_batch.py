@@ -16,4 +16,4 @@ if __name__ == "__main__":
     tables = Tables(settings.lake_uri, pipeline.name)
     with open_session("killed", settings_of(settings)) as spark:
         host = StreamHost(spark, tables, pipeline, settings.home, SystemClock(), RecordingPulse())
-        host.run(blocks=1)
+        host.run(records=1)

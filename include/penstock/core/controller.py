@@ -1,10 +1,11 @@
 """Slack controllers: K follows what coverage needs, one step a measured window (law 0, law 7).
 
 A window is measured once the newest event time is ``horizon`` beyond its end: coverage is the
-records that were there when it closed, over all that have come by then. Steps are taken at block
-boundaries, in the order of window ends, and the new K holds from the next block, so a trace is a
-function of the log however it is cut. Sources: HPM, slack controller (``pd``); feed-forward on
-the recent lateness with an adaptive margin after Gibbs and Candes 2021 (``quantile``) [D].
+records that were there when it closed, over all that have come by then. The watermark moves with
+every record; steps are taken every ``EVERY`` numbers of the log, in the order of window ends, and
+the new K holds from the next record, so a trace is a function of the log however it is cut.
+Sources: HPM, slack controller (``pd``); feed-forward on the recent lateness with an adaptive
+margin after Gibbs and Candes 2021 (``quantile``) [D].
 """
 
 import json
@@ -13,22 +14,26 @@ from base64 import b64decode, b64encode
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 from penstock.core.lateness import Lateness, Tally, plain_of
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
-from penstock.core.window import BEGINNING, FOREVER, WindowSpec
+from penstock.core.window import BEGINNING, WindowSpec
 
+EVERY = 256
+"""Numbers of the log from one step to the next: a step costs as much as judging some hundred
+records."""
 MARGIN_STEP = 0.005
 """How much of the room one window moves; the rate of violations settles over some 1 / step."""
-FIGURES = ("slack", "former", "alpha", "error", "margin", "t_max", "watermark")
+FIGURES = ("slack", "former", "alpha", "error", "margin", "t_max", "watermark", "passed",
+           "greatest")  # fmt: skip
 """What is written down as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What a controller sees of one block of live records.
+    """What a controller sees of some live records, one after the other.
 
     Attributes:
         newest: greatest event time, us.
@@ -41,15 +46,6 @@ class Arrivals:
     greatest: int
     lags: Tally | Mapping[int, int]
     panes: Mapping[int, int]
-
-    def merge(self, other: "Arrivals") -> "Arrivals":
-        """Of two parts of one block."""
-        return Arrivals(
-            max(self.newest, other.newest),
-            max(self.greatest, other.greatest),
-            Counter(plain_of(self.lags)) + Counter(plain_of(other.lags)),
-            Counter(self.panes) + Counter(other.panes),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +84,8 @@ class Controller:
         error: threshold less coverage, of the last measured window; none: none yet.
         margin: share of the room above the threshold that is kept free (``quantile``).
         t_max, watermark: us.
+        passed: windows that start so early were due at the last step, us; none: no record came.
+        greatest: lateness of a record since the last step, us; none: there was none.
     """
 
     window: WindowSpec
@@ -100,6 +98,9 @@ class Controller:
     margin: float = 0.5
     t_max: int = BEGINNING
     watermark: int = BEGINNING
+    passed: int | None = None
+    greatest: int | None = None
+    _lags: list[Tally | Mapping[int, int]] = field(default_factory=list)
     _panes: dict[int, int] = field(default_factory=dict)
     _closed: list[tuple[int, int]] = field(default_factory=list)
     _begin: int | None = None
@@ -127,54 +128,63 @@ class Controller:
         known.lateness.horizon = known.tuning.recent
         return known
 
-    def fold(
-        self, state: WatermarkState, kind: str, arrivals: Arrivals | None
-    ) -> tuple[WatermarkState, list[Measured]]:
-        """One more block of a fold.
+    @property
+    def steady(self) -> bool:
+        """Whether a window has been measured: until then K is the greatest lateness so far."""
+        return self.error is not None
 
-        Args:
-            state: before the block.
-            kind: of the block, as in ``BlockKind``.
-            arrivals: its live records; none: it has none.
+    def state(self, before: WatermarkState) -> WatermarkState:
+        """Where the fold stands that stood elsewhere before."""
+        k = max(self.lateness.greatest, self.greatest or 0)
+        return WatermarkState(self.watermark, max(before.t_max, self.t_max), k, self.slack)
 
-        Returns:
-            The state after it, and the windows measured by it, in the order of their ends.
-        """
-        measured: list[Measured] = []
-        if kind == BlockKind.END:
-            self.close(FOREVER)
-            measured = self.settle()
-            return replace(state, watermark=FOREVER, slack=self.slack), measured
-        if kind == BlockKind.IDLE:
-            self.close(max(state.watermark, state.t_max))
-            measured = self.settle()
-        elif arrivals is None:
-            return state, measured
-        else:
-            measured = self.after(arrivals)
-        newest, k = max(state.t_max, self.t_max), self.lateness.greatest
-        return WatermarkState(self.watermark, newest, k, self.slack), measured
+    def silent(self, before: WatermarkState, kind: BlockKind) -> list[Measured]:
+        """The source is silent or has ended; returns the windows measured by it."""
+        self.close(before.silent(kind).watermark)
+        return self.settle()
 
     def after(self, arrivals: Arrivals) -> list[Measured]:
-        """Take one more block; returns the windows measured by it, in the order of their ends."""
-        due = self._until()
+        """Take the records of a whole step, none of which closes a window but the last."""
+        self.receive(arrivals)
+        return self.step()
+
+    def receive(self, arrivals: Arrivals, watermark: int | None = None) -> None:
+        """Take records, none of which closes a window but the last.
+
+        Args:
+            arrivals: the records.
+            watermark: after the last, us; none: it has moved with the newest of them.
+        """
+        if self.passed is None:
+            self.passed = self._until()
         self.t_max = max(self.t_max, arrivals.newest)
-        forgotten = self.lateness.add(self.t_max, arrivals.greatest, arrivals.lags)
+        self.greatest = max(self.greatest or 0, arrivals.greatest)
+        self._lags.append(arrivals.lags)
         if self._next is None:
             self._next = self._begin = self._first(min(arrivals.panes))
-        self._missed(arrivals.panes, due)
+        self._missed(arrivals.panes, self.passed)
         oldest = self._oldest(self._next)
         for pane, count in arrivals.panes.items():
             if pane >= oldest:
                 self._panes[pane] = self._panes.get(pane, 0) + count
-        if self.error is None:  # as max_delay: this block's own lateness counts
+        if not self.steady:  # as max_delay: a record's own lateness counts
+            self.slack = max(self.slack, arrivals.greatest)
+        self.close(self.t_max - self.slack if watermark is None else watermark)
+
+    def step(self) -> list[Measured]:
+        """Learn from what came since the last step; returns the windows measured by it."""
+        if self.greatest is None:
+            return []
+        forgotten = self.lateness.add(self.t_max, self.greatest, *self._lags)
+        self.greatest, self._lags = None, []
+        if not self.steady:
             self.slack = max(self.former, self.lateness.greatest)
-        self.close(self.t_max - self.slack)
         return self.settle(forgotten=forgotten)
 
     def settle(self, *, forgotten: bool = False) -> list[Measured]:
         """Measure the windows that are closed and due, and choose K anew; returns them."""
-        measured = [self._step(*each) for each in self._due()]
+        measured = [self._measure(*each) for each in self._due()]
+        self.passed = self._until()
         if measured and self._next is not None:
             oldest = self._oldest(self._next)
             self._panes = {pane: n for pane, n in self._panes.items() if pane >= oldest}
@@ -192,20 +202,19 @@ class Controller:
             self.slack = self.lateness.least_slack(self.window.size, wanted)
 
     def _first(self, pane: int) -> int:
-        """The earliest window of a pane that is still open."""
-        first = self.window.first_window(pane)
-        if self.window.landmark:
-            first = max(first, self.window.origin)
+        """The earliest open window; before any watermark that of the first record's pane."""
         if self.watermark == BEGINNING:
-            return first
-        return max(first, self.window.floor(self.watermark - self.window.size) + self.window.slide)
+            first = self.window.first_window(pane)
+        else:
+            first = self.window.floor(self.watermark - self.window.size) + self.window.slide
+        return max(first, self.window.origin) if self.window.landmark else first
 
     def _missed(self, panes: Iterable[int], due: int) -> None:
         """Closed windows that held nothing get their first record: they are measured too.
 
         Args:
-            panes: of a block's records.
-            due: windows that start so early were due before the block.
+            panes: of some records.
+            due: windows that start so early were due before them.
         """
         assert self._begin is not None  # noqa: S101
         assert self._next is not None  # noqa: S101
@@ -245,7 +254,7 @@ class Controller:
         """Windows that start up to there are due."""
         return self.t_max - self.tuning.horizon - self.window.size
 
-    def _step(self, start: int, received: int) -> Measured:
+    def _measure(self, start: int, received: int) -> Measured:
         records, tuning = self._count(start), self.tuning
         error = tuning.threshold - received / records
         if self.spec.policy is SlackPolicy.PD:
@@ -272,6 +281,7 @@ class Controller:
             "panes": sorted(self._panes.items()),
             "closed": [*self._closed],
             "lateness": self.lateness.to_json(),
+            "lags": sorted(self._counted().items()),
         }
         return b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
@@ -286,4 +296,11 @@ class Controller:
         found._panes = dict(content["panes"])
         found._closed = [(start, received) for start, received in content["closed"]]
         found.lateness = Lateness.from_json(found.tuning.recent, content["lateness"])
+        found._lags = [dict(content["lags"])] if content["lags"] else []
         return found
+
+    def _counted(self) -> Mapping[int, int]:
+        """Records by bin of lateness since the last step; they are kept summed up."""
+        if self._lags:
+            self._lags = [sum((Counter(plain_of(lags)) for lags in self._lags), Counter())]
+        return plain_of(self._lags[0]) if self._lags else {}

@@ -34,7 +34,7 @@ EDGES = [edge_of(number) for number in range(bin_of(2**60))]
 
 
 class Tally(Protocol):
-    """Records by bin, of one block; many at once are summed by whoever made them."""
+    """Records by bin, of some records; many at once are summed by whoever made them."""
 
     def together(self, others: Sequence[Any]) -> Mapping[int, int]:
         """The sum of some, this one among them."""
@@ -49,7 +49,7 @@ class Part:
         begin: newest event time where it began, us.
         greatest: lateness, us.
         counts: records by bin.
-        waiting: what ``counts`` does not hold yet: it is asked for once a window, not once a block.
+        waiting: what ``counts`` does not hold yet: it is asked for once a window, not once a step.
     """
 
     begin: int
@@ -59,14 +59,11 @@ class Part:
 
     def taken(self) -> Mapping[int, int]:
         """Count what waits; returns it."""
-        if not self.waiting:
-            return {}
-        first, fresh = self.waiting[0], dict[int, int]()
-        if isinstance(first, Mapping):
-            for each in self.waiting:
-                _add(fresh, plain_of(each))
-        else:
-            fresh.update(first.together(self.waiting))
+        tallies = [each for each in self.waiting if not isinstance(each, Mapping)]
+        fresh = dict(tallies[0].together(tallies)) if tallies else {}
+        for each in self.waiting:
+            if isinstance(each, Mapping):
+                _add(fresh, each)
         self.waiting = []
         _add(self.counts, fresh)
         return fresh
@@ -101,13 +98,13 @@ class Lateness:  # noqa: PLW1641  it changes
         mine = self.horizon, self.to_json()
         return isinstance(other, Lateness) and mine == (other.horizon, other.to_json())
 
-    def add(self, newest: int, greatest: int, counts: Tally | Mapping[int, int]) -> bool:
-        """What arrived in one block; returns whether something was forgotten for it.
+    def add(self, newest: int, greatest: int, *counts: Tally | Mapping[int, int]) -> bool:
+        """What arrived in one step; returns whether something was forgotten for it.
 
         Args:
             newest: the newest event time so far, us.
-            greatest: the block's greatest lateness, us.
-            counts: the block's records by bin.
+            greatest: the greatest lateness of its records, us.
+            counts: its records by bin, in any number of parts.
         """
         forgotten = False
         if not self.parts or (
@@ -117,7 +114,7 @@ class Lateness:  # noqa: PLW1641  it changes
             forgotten = self._forget(newest)
         part = self.parts[-1]
         part.greatest = max(part.greatest, greatest)
-        part.waiting.append(counts)
+        part.waiting.extend(counts)
         return forgotten
 
     def _count(self) -> None:

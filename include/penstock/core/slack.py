@@ -1,11 +1,11 @@
 """Slack: how far the watermark stays behind the newest event time (law 3, law 7).
 
-A watermark is a pure function of the sealed blocks and of decisions: fold ``Slack`` over them.
-All instants and spans are ``int`` microseconds.
+A watermark is a pure function of the log and of decisions: it moves with every live record, and
+where a source is silent or ends. All instants and spans are ``int`` microseconds.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Self
@@ -81,7 +81,7 @@ class SlackSpec:
 
 @dataclass(frozen=True, slots=True)
 class BlockSummary:
-    """What a slack policy may know of one sealed block.
+    """What is told of one sealed block: enough for a fold, where no record of it matters alone.
 
     Attributes:
         number: the block's number.
@@ -89,7 +89,7 @@ class BlockSummary:
         live: false for history, which never moves a watermark.
         last_seq: greatest ``arrival_seq`` up to and with this block; -1: none yet.
         t_max: greatest event time of its accepted records, us; none: no accepted record.
-        lateness: greatest lateness among them that counts under the step's bound, us.
+        lateness: greatest lateness among them, each behind the newest before it, us.
     """
 
     number: int
@@ -105,7 +105,7 @@ class WatermarkState:
     """Where a fold stands.
 
     Attributes:
-        watermark: in force for the next block, us; never falls.
+        watermark: in force for the next record, us; never falls.
         t_max: greatest live event time so far, us.
         k: greatest lateness that counted so far, us.
         slack: K in force, us.
@@ -121,22 +121,29 @@ class WatermarkState:
         """Whether the source has ended: every window is closed."""
         return self.watermark >= FOREVER
 
-    def after(self, block: BlockSummary, spec: SlackSpec) -> Self:
-        """The state after one more block, under ``fixed`` or ``max_delay``.
+    def after(self, event_time: int, lateness: int, spec: SlackSpec) -> Self:
+        """The state after one more live record, under ``fixed`` or ``max_delay``.
+
+        Args:
+            event_time: of the record, us.
+            lateness: behind the newest live event time before it, us.
+            spec: the slack in force.
 
         Source: HPM, watermark = t_max - K; MP-K-slack for ``max_delay``.
         """
-        if block.kind is BlockKind.END:
+        fixed = spec.policy is SlackPolicy.FIXED
+        t_max = max(self.t_max, event_time)
+        k = max(self.k, lateness) if fixed or lateness <= spec.span else self.k
+        slack = spec.span if fixed else k
+        return type(self)(max(self.watermark, t_max - slack), t_max, k, slack)
+
+    def silent(self, kind: BlockKind) -> Self:
+        """The state after a block without a live record."""
+        if kind is BlockKind.END:
             return replace(self, watermark=FOREVER)
-        if block.kind is BlockKind.IDLE:
+        if kind is BlockKind.IDLE:
             return replace(self, watermark=max(self.watermark, self.t_max))
-        if not block.live or block.t_max is None:
-            return self
-        t_max = max(self.t_max, block.t_max)
-        k = max(self.k, block.lateness)
-        slack = spec.span if spec.policy is SlackPolicy.FIXED else k
-        mark = max(self.watermark, t_max - slack) if t_max > BEGINNING else self.watermark
-        return type(self)(mark, t_max, k, slack)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,19 +168,3 @@ def spec_at(changes: Iterable[SlackChange], block: int) -> SlackSpec:
     if not found:
         raise ValueError(f"no slack was decided for block {block}")
     return found[-1]
-
-
-def fold(
-    start: WatermarkState, blocks: Iterable[BlockSummary], changes: Iterable[SlackChange]
-) -> Iterator[tuple[BlockSummary, WatermarkState, WatermarkState]]:
-    """Each block with the state in force while it is judged and the state after it.
-
-    The result does not depend on how the blocks are cut into micro-batches: folding a prefix
-    and going on from its last state gives the same pairs (law 0).
-    """
-    decided = list(changes)
-    state = start
-    for block in blocks:
-        after = state.after(block, spec_at(decided, block.number))
-        yield block, state, after
-        state = after

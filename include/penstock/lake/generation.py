@@ -7,7 +7,7 @@ See docs/concepts/timely-answers.md.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,14 +17,16 @@ import pyarrow.fs
 
 from penstock.core.crash import reached
 from penstock.core.place import path_of
-from penstock.core.slack import BlockSummary, SlackChange, SlackSpec, WatermarkState
+from penstock.core.slack import SlackChange, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
+from penstock.core.window import WindowSpec
 from penstock.lake.commit import Table
-from penstock.lake.log import Seen, newest_live_before, read_summaries, watermarks
+from penstock.lake.fold import Fold
+from penstock.lake.log import newest_live_before, read_summaries
 from penstock.lake.read import read_table
 from penstock.lake.tables import Definition, Tables, opened
 
-FORM = 6
+FORM = 7
 """Of what a checkpoint holds: the source's offsets and the reducer's state. Raise it with any
 change of either: a checkpoint of another form is not gone on with, but rebuilt from the log."""
 FAILED = "penstock_failed"
@@ -124,24 +126,28 @@ def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str
 
 def lived(
     tables: Tables,
-    seen: Seen,
+    events: Table,
+    window: WindowSpec,
     start: Generation | Sealed,
     before: int,
     changes: Sequence[SlackChange],
     controller: str = "",
-) -> Iterator[tuple[BlockSummary, WatermarkState, WatermarkState]]:
+) -> Fold:
     """The fold from an epoch's start, or from a sealed micro-batch's end, up to a block.
 
     Args:
         tables: of the pipeline.
-        seen: nothing yet.
+        events: the table of events.
+        window: of the step.
         start: where the fold starts.
         before: it ends before this block.
         changes: slack decisions.
         controller: as it was written down at the start.
     """
-    seen.go_on(controller, newest_live_before(tables, start.block))
-    return watermarks(start.state, read_summaries(tables, start.block, before), changes, seen)
+    fold = Fold(events, window)
+    fold.start(start.state, start.seq, newest_live_before(tables, start.block), controller)
+    fold.take(read_summaries(tables, start.block, before), changes)
+    return fold
 
 
 def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:

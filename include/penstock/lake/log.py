@@ -1,40 +1,21 @@
-"""The log's sealed blocks, and the watermarks that follow from them.
+"""The log's sealed blocks, and what was decided about slack."""
 
-Everything here is a function of ``blocks``, of the event times of ``events`` and of
-``decisions``: a replay, another process or an auditor gets the same.
-"""
-
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.controller import Arrivals, Controller, Measured
-from penstock.core.slack import (
-    BlockKind,
-    BlockSummary,
-    SlackChange,
-    SlackPolicy,
-    SlackSpec,
-    WatermarkState,
-    spec_at,
-)
-from penstock.core.window import BEGINNING, FOREVER, WindowSpec
+from penstock.columns.arrays import Longs
+from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackSpec
+from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.commit import Table
-from penstock.lake.digest import digests, lateness_of
 from penstock.lake.read import Spans, data_files, read_files, read_table
 from penstock.lake.tables import Tables
 
 SLACK = "slack"
 LIVE, HISTORY = "live", "history"
-LOOK_AHEAD = 4_096
-"""Blocks whose event times are read at once."""
-MOST = 4_096
-"""No block was ever larger, whatever the door's limit was when it was sealed."""
 
 
 def summaries(rows: pa.Table) -> list[BlockSummary]:
@@ -90,119 +71,29 @@ def newest_live(blocks: Iterable[BlockSummary], newest: int) -> int:
     return max([newest, *(b.t_max for b in blocks if b.live and b.t_max is not None)])
 
 
-@dataclass
-class Seen:
-    """What slack policies see of the log beyond the summaries of its blocks.
+def event_times(events: Table, first: int, last: int) -> tuple[Longs, Longs]:
+    """Live records in the order of their arrival.
 
-    Attributes:
-        events: the table of events.
-        window: the step's windows.
-        newest: the newest live event time so far, us.
-        text: the controller that was written down at the position the fold starts from.
-        measured: windows whose coverage the fold has measured, in the order of their ends.
+    Args:
+        events: the table.
+        first: position of the first that may be among them.
+        last: of the last one.
+
+    Returns:
+        Their positions, and their event times, us, each of shape (n,).
     """
-
-    events: Table
-    window: WindowSpec
-    newest: int = BEGINNING
-    text: str = ""
-    measured: list[Measured] = field(default_factory=list)
-    _controller: Controller | None = None
-    _ahead: dict[int, Arrivals] = field(default_factory=dict)
-
-    def go_on(self, text: str, newest: int) -> None:
-        """Start a fold.
-
-        Args:
-            text: the controller there, gone on with where it is the one at hand.
-            newest: newest live event time before it, us.
-        """
-        self.measured, self.newest, self._ahead = [], newest, {}
-        if text != self.text:
-            self.text, self._controller = text, None
-
-    def controller(self) -> str:
-        """To be written down; empty: the slack in force needs none."""
-        if self._controller is not None:
-            self.text = self._controller.to_text()
-        return self.text
-
-    def after(
-        self, state: WatermarkState, blocks: Sequence[BlockSummary], at: int, spec: SlackSpec
-    ) -> WatermarkState:
-        """The state after block ``at``; call once a block, in order."""
-        block = blocks[at]
-        if spec.tuning is None:
-            self._controller, self.text = None, ""
-            after = state.after(self._bounded(block, spec), spec)
-        else:
-            after = self._steered(state, blocks, at, spec)
-        self.newest = newest_live([block], self.newest)
-        return after
-
-    def _bounded(self, block: BlockSummary, spec: SlackSpec) -> BlockSummary:
-        """With the greatest lateness that counts: only beyond the bound are event times read."""
-        if spec.policy is not SlackPolicy.MAX_DELAY or block.lateness <= spec.span:
-            return block
-        lateness = lateness_of(self._times([block])[0], self.newest)
-        counted = lateness[lateness <= spec.span]
-        return replace(block, lateness=int(counted.max()) if len(counted) else 0)
-
-    def _steered(
-        self, state: WatermarkState, blocks: Sequence[BlockSummary], at: int, spec: SlackSpec
-    ) -> WatermarkState:
-        if self._controller is None and self.text:
-            self._controller = Controller.from_text(self.window, spec, self.text)
-        self._controller = Controller.under(self._controller, self.window, spec, state)
-        block, arrivals = blocks[at], None
-        if block.live and block.t_max is not None:
-            if block.number not in self._ahead:
-                self._look_ahead(blocks[at : at + LOOK_AHEAD])
-            arrivals = self._ahead.pop(block.number)
-        after, measured = self._controller.fold(state, block.kind, arrivals)
-        self.measured += measured
-        return after
-
-    def _look_ahead(self, blocks: Sequence[BlockSummary]) -> None:
-        wanted = [b for b in blocks if b.live and b.t_max is not None]
-        times = self._times(wanted)
-        ends = np.cumsum([len(some) for some in times])
-        found = digests(np.concatenate(times), ends, self.newest, self.window)
-        self._ahead = dict(zip((b.number for b in wanted), found, strict=True))
-
-    def _times(self, blocks: Sequence[BlockSummary]) -> list[npt.NDArray[np.int64]]:
-        """Event times of blocks in arrival order, us."""
-        delta = self.events.refresh()
-        first, last = blocks[0].last_seq - MOST + 1, blocks[-1].last_seq
-        files = sorted(data_files(delta, "arrival_seq"), key=lambda f: f.least or 0)
-        wanted = [f.path for f in files if f.holds(first, last)]
-        low, high = blocks[0].number, blocks[-1].number
-        where = (pc.field("block") >= low) & (pc.field("block") <= high)
-        names = ["arrival_seq", "event_time", "block"]
-        rows = read_files(self.events.spec.uri, wanted, self.events.spec.schema, names, where)
-        seqs, numbers = np.asarray(rows["arrival_seq"]), np.asarray(rows["block"])
-        times = np.asarray(pc.cast(rows["event_time"], pa.int64()))
-        if (seqs[1:] < seqs[:-1]).any():  # a writer may swap row groups: few runs, each in order
-            order = np.argsort(seqs, kind="stable")
-            times, numbers = times[order], numbers[order]
-        cuts = np.searchsorted(numbers, [[b.number, b.number + 1] for b in blocks])
-        return [times[a:b] for a, b in cuts]
-
-
-def watermarks(
-    start: WatermarkState,
-    blocks: Iterable[BlockSummary],
-    changes: Sequence[SlackChange],
-    seen: Seen,
-) -> Iterator[tuple[BlockSummary, WatermarkState, WatermarkState]]:
-    """Each block with the state in force while it is judged and the state after it (law 0)."""
-    state, taken = start, [*blocks]
-    settled = max((change.block for change in changes), default=0)
-    for at, block in enumerate(taken):
-        spec = changes[-1].spec if block.number >= settled else spec_at(changes, block.number)
-        after = seen.after(state, taken, at, spec)
-        yield block, state, after
-        state = after
+    files = [f for f in data_files(events.refresh(), "arrival_seq") if f.holds(first, last)]
+    paths = [f.path for f in sorted(files, key=lambda f: f.least or 0)]
+    seq = pc.field("arrival_seq")
+    where = (seq >= first) & (seq <= last) & (pc.field("origin") == LIVE)
+    names = ["arrival_seq", "event_time"]
+    rows = read_files(events.spec.uri, paths, events.spec.schema, names, where)
+    seqs = np.asarray(rows["arrival_seq"])
+    times = np.asarray(pc.cast(rows["event_time"], pa.int64()))
+    if (seqs[1:] < seqs[:-1]).any():  # a writer may swap row groups: few runs, each in order
+        order = np.argsort(seqs, kind="stable")
+        seqs, times = seqs[order], times[order]
+    return seqs, times
 
 
 def decisions_of(table: Table, step: str) -> list[dict[str, Any]]:

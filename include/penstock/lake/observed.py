@@ -16,7 +16,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.commit import Table
 from penstock.lake.generation import controller_at, lived
-from penstock.lake.log import Seen, slack_changes
+from penstock.lake.log import slack_changes
 from penstock.lake.read import read_table
 from penstock.lake.start import epoch_of
 from penstock.lake.tables import CLASSES, Tables, TableSpec
@@ -199,14 +199,13 @@ def measured(
     """
     if step.slack.tuning is None:
         return []
-    seen, changes = Seen(Table(events), step.window), slack_changes(tables, step.name)
+    changes = slack_changes(tables, step.name)
     before = (r for r in rows_of(tables, step, at) if r.seq <= since)
     last = max(before, default=None, key=lambda r: r.block)
     text = controller_at(tables, step, at.epoch.number, last.block) if last else ""
     start = last or epoch_of(tables, step, at.epoch)
-    for _ in lived(tables, seen, start, at.sealed.block, changes, text):
-        pass
-    return seen.measured
+    before_block = at.sealed.block
+    return lived(tables, Table(events), step.window, start, before_block, changes, text).measured
 
 
 def waited(tables: Tables, step: StepSpec, at: Position) -> list[Waited]:

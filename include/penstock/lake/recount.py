@@ -5,7 +5,7 @@ anew, in one pass over three columns.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.controller import Arrivals
-from penstock.core.window import BEGINNING, WindowSpec, instant
+from penstock.columns.arrays import Longs
+from penstock.core.window import BEGINNING, instant
 from penstock.lake.commit import Table
-from penstock.lake.digest import digests
 from penstock.lake.files import DETAIL, Decided, decided
 from penstock.lake.log import HISTORY
 from penstock.lake.read import data_files, read_files, read_table
 from penstock.lake.tables import Tables, TableSpec
 
-Longs = npt.NDArray[np.int64]
 NUMBERS_AT_ONCE = 1 << 21
 SHOWN = 20
 WITHOUT_PLAN = "block or row without its plan"
@@ -58,8 +56,7 @@ class Blocks:
         number, last_seq, t_max: as integers, us; ``t_max`` is BEGINNING without a record.
         kind: data, idle or end.
         live: false for history.
-        lateness: by bound (none: no bound), the greatest lateness of a record that counts.
-        arrivals: by window and place of the block, what a controller of slack sees of it.
+        lateness: the greatest one of a record, us.
     """
 
     number: Longs
@@ -67,8 +64,7 @@ class Blocks:
     kind: list[str]
     live: npt.NDArray[np.bool_]
     t_max: Longs
-    lateness: dict[int | None, Longs]
-    arrivals: dict[WindowSpec, dict[int, Arrivals]]
+    lateness: Longs
 
 
 @dataclass
@@ -98,15 +94,7 @@ class Recount:
     unreadable: list[Fault] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What slack policies need: bounds of ``max_delay``, us, and windows with a controller."""
-
-    bounds: Collection[int]
-    windows: Collection[WindowSpec]
-
-
-def recount(tables: Tables, events: TableSpec, through: int, before: int, asked: Asked) -> Recount:
+def recount(tables: Tables, events: TableSpec, through: int, before: int) -> Recount:
     """Count the log up to a sealed position.
 
     Args:
@@ -114,11 +102,10 @@ def recount(tables: Tables, events: TableSpec, through: int, before: int, asked:
         events: its events.
         through: the last number that counts.
         before: the block the position ends before.
-        asked: what the slack policies need to know.
     """
     rows = read_table(Table(tables.blocks())).sort_by("block")
     rows = rows.filter(pc.less(rows["block"], before))
-    counted = _Count(rows, asked)
+    counted = _Count(rows)
     for first, accepted, refused in _pieces(tables, events, through):
         counted.take(first, min(first + NUMBERS_AT_ONCE - 1, through), accepted, refused)
     found = counted.result(through, before)
@@ -194,7 +181,7 @@ def _pieces(tables: Tables, events: TableSpec, through: int) -> Iterator[tuple[i
 
 
 class _Count:
-    def __init__(self, rows: pa.Table, asked: Asked) -> None:
+    def __init__(self, rows: pa.Table) -> None:
         self.rows = rows
         count = rows.num_rows
         self.last = np.asarray(rows["last_seq"])
@@ -204,10 +191,7 @@ class _Count:
         self.refused = np.zeros(count, np.int64)
         self.strange = np.zeros(count, np.int64)
         self.t_max = np.full(count, BEGINNING, np.int64)
-        self.lateness: dict[int | None, Longs] = {
-            bound: np.zeros(count, np.int64) for bound in (None, *asked.bounds)
-        }
-        self.arrivals: dict[WindowSpec, dict[int, Arrivals]] = {w: {} for w in asked.windows}
+        self.lateness = np.zeros(count, np.int64)
         self.newest = BEGINNING
         self.missing = self.doubled = self.unclear = 0
         self.shown: list[Fault] = []
@@ -234,7 +218,6 @@ class _Count:
         of = self._of(seqs[0] + first)
         np.maximum.at(self.t_max, of, times)
         live = self.live[of]
-        self._digest(of[live], times[live])
         self._lags(of[live], times[live])
 
     def _of(self, seqs: Longs) -> Longs:
@@ -247,22 +230,11 @@ class _Count:
         said = np.asarray(pc.fill_null(blocks, -1))
         np.add.at(self.strange, of, said != self.numbers[of])
 
-    def _digest(self, of: Longs, times: Longs) -> None:
-        if not self.arrivals:
-            return
-        held, counts = np.unique(of, return_counts=True)
-        for window, known in self.arrivals.items():
-            found = digests(times, np.cumsum(counts), self.newest, window)
-            for at, arrivals in zip(held.tolist(), found, strict=True):
-                known[at] = known[at].merge(arrivals) if at in known else arrivals
-
     def _lags(self, of: Longs, times: Longs) -> None:
         before = np.maximum.accumulate(np.append(self.newest, times))
         self.newest = int(before[-1])
         lags = np.where(before[:-1] == BEGINNING, 0, np.maximum(before[:-1] - times, 0))
-        for bound, lateness in self.lateness.items():
-            counts = lags if bound is None else np.where(lags <= bound, lags, 0)
-            np.maximum.at(lateness, of, counts)
+        np.maximum.at(self.lateness, of, lags)
 
     def result(self, through: int, before: int) -> Recount:
         """What was counted, and where the sealed blocks say otherwise."""
@@ -272,8 +244,7 @@ class _Count:
         return Recount(
             sum(said), int(self.accepted.sum()), int(self.refused.sum()), self.missing,
             self.doubled,
-            Blocks(self.numbers, self.last, kinds, self.live, self.t_max, self.lateness,
-                   self.arrivals),
+            Blocks(self.numbers, self.last, kinds, self.live, self.t_max, self.lateness),
             [*self.shown, *faults], len(faults), self.unclear,
         )  # fmt: skip
 
@@ -291,7 +262,7 @@ class _Count:
                 "accepted": int(self.accepted[i]),
                 "quarantined": int(self.refused[i]),
                 "t_max": None if t_max == BEGINNING else instant(t_max),
-                "lateness_us": int(self.lateness[None][i]) if self.live[i] else 0,
+                "lateness_us": int(self.lateness[i]) if self.live[i] else 0,
                 "rows of another block": 0,
             }
             said = {n: row[n] for n in list(expected)[:-1]}

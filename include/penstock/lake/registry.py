@@ -14,6 +14,7 @@ from penstock.core.errors import TransientError
 from penstock.core.slack import BlockKind, SlackSpec, WatermarkState, spec_at
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table, settle
+from penstock.lake.fold import Fold
 from penstock.lake.generation import (
     FAILURES,
     Generation,
@@ -25,7 +26,7 @@ from penstock.lake.generation import (
     remembers,
     spark_progress,
 )
-from penstock.lake.log import SLACK, Seen, decisions_of, next_block, read_summaries, slack_changes
+from penstock.lake.log import SLACK, decisions_of, next_block, read_summaries, slack_changes
 from penstock.lake.proposed import DECLARED, declared
 from penstock.lake.sealed import last_sealed
 from penstock.lake.start import after_history, completed
@@ -90,7 +91,7 @@ class Registry:
         seq = blocks[-1].last_seq if blocks else -1
         self._decide_slack(step, block)
         slack = self._slack_at(step, block)
-        state = after_history(blocks, slack, Seen(self.events, step.window), live=self.live)
+        state = after_history(blocks, slack, Fold(self.events, step.window), live=self.live)
         new = Generation(
             step.name, step.fingerprint, number, number, block, seq, state,
             slack, "", self.live, self.clock.now(),

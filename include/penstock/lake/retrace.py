@@ -4,25 +4,29 @@ Watermarks are folded here once more, from event times and decisions, apart from
 speed layer; what ``registry``, ``control`` and ``corrections`` say is held against them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
+from penstock.columns.arrays import Longs
+from penstock.columns.watermark import Mark, Steering
 from penstock.core.controller import Controller
-from penstock.core.slack import SlackChange, SlackPolicy, SlackSpec, WatermarkState
+from penstock.core.slack import BlockKind, SlackChange, SlackPolicy, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.commit import Table
 from penstock.lake.generation import Generation, Sealed
-from penstock.lake.log import SLACK
+from penstock.lake.log import SLACK, event_times
 from penstock.lake.proposed import DECLARED
 from penstock.lake.read import read_table
-from penstock.lake.recount import Asked, Blocks, Fault
-from penstock.lake.tables import Tables
+from penstock.lake.recount import Blocks, Fault
+from penstock.lake.tables import Tables, TableSpec
 from penstock.lake.view import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
+
+RECORDS_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +46,13 @@ class Trace:
     """The way of one step.
 
     Attributes:
-        marks: the watermark in force for the records of each block, us, by block number.
+        marks: positions from which on a watermark is in force that closes a window, and it, us.
         watermark: after the position's last block, us.
         spans: of every sealed micro-batch.
         batches, generations, plans: what does not agree with the log.
     """
 
-    marks: dict[int, int]
+    marks: list[Mark]
     watermark: int
     spans: list[Span]
     batches: list[Fault]
@@ -90,22 +94,9 @@ def read_plans(tables: Tables, step: StepSpec) -> list[dict[str, Any]]:
     return rows.filter(pc.equal(rows["step"], step.name)).to_pylist()
 
 
-def asked_by(tables: Tables, steps: Iterable[StepSpec]) -> Asked:
-    """What every slack that is declared, or was ever decided, needs to know of the log."""
-    steps = [*steps]
-    rows = read_table(Table(tables.decisions()))
-    slack = rows.filter(pc.equal(rows["what"], SLACK)).to_pylist()
-    specs = [(r["step"], SlackSpec.from_text(r["value"])) for r in slack]
-    specs += [(step.name, step.slack) for step in steps]
-    steered = {name for name, spec in specs if spec.tuning is not None}
-    return Asked(
-        {spec.span for _, spec in specs if spec.policy is SlackPolicy.MAX_DELAY},
-        {step.window for step in steps if step.name in steered},
-    )
-
-
 def retrace(
     tables: Tables,
+    events: TableSpec,
     step: StepSpec,
     blocks: Blocks,
     at: Position,
@@ -116,13 +107,14 @@ def retrace(
 
     Args:
         tables: of the pipeline.
+        events: its events.
         step: the step.
         blocks: of the log up to the position, counted again.
         at: the position.
         registered: the step's generations, read before the position.
         plans: of the position's epoch, read before it, too.
     """
-    way = _Way(tables, step, blocks, at.epoch)
+    way = _Way(tables, Table(events), step, blocks, at.epoch)
     sealed = rows_of(tables, step, at)
     return Trace(
         way.marks,
@@ -135,20 +127,25 @@ def retrace(
 
 
 class _Way:
-    """The fold of a step, from its epoch's history on."""
+    """The fold of a step, from its epoch's history on, over every record."""
 
-    def __init__(self, tables: Tables, step: StepSpec, blocks: Blocks, epoch: Generation) -> None:
-        self.step, self.blocks, self.epoch = step, blocks, epoch
-        self._controller: Controller | None = None
+    def __init__(
+        self, tables: Tables, events: Table, step: StepSpec, blocks: Blocks, epoch: Generation
+    ) -> None:
+        self.events, self.step, self.blocks, self.epoch = events, step, blocks, epoch
         rows = read_table(Table(tables.decisions()))
         rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
         decided = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")]).to_pylist()
         self.decided = [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in decided]
         asked = [r for r in decided if r["reason"] == DECLARED and r["decided_at"] <= epoch.started]
         said = SlackSpec.from_text(asked[-1]["value"]) if asked else step.slack
+        self._steering: Steering | None = None
+        self._newest = BEGINNING
+        self._held: tuple[int, int, Longs, Longs] = (0, 0, *2 * [np.zeros(0, np.int64)])
+        self.marks: list[Mark] = []
         self.start = self._start(epoch.slack or said)  # former versions folded what the file said
-        self.marks: dict[int, int] = {}
-        self._controller = None  # an epoch's has seen nothing
+        self.marks = [(BEGINNING, self.start.watermark)]
+        self._steering = None  # an epoch's has seen nothing
         self._after = {epoch.block: self.start}
         self._live(self.start)
 
@@ -159,14 +156,18 @@ class _Way:
     def seq(self, block: int) -> int:
         """The last number before a block."""
         at = int(np.searchsorted(self.blocks.number, block))
-        return int(self.blocks.last_seq[at - 1]) if at else -1
+        return self._last(at - 1)
+
+    def _last(self, i: int) -> int:
+        """The last number of the block at a place; -1: before the first."""
+        return int(self.blocks.last_seq[i]) if i >= 0 else -1
 
     def _start(self, slack: SlackSpec) -> WatermarkState:
         """History moves no watermark, but lets it stand at the window of its newest record."""
         state, blocks = WatermarkState(), self.blocks
         past = np.flatnonzero(blocks.number < self.epoch.block)
         for i in past:
-            state = self._step(state, int(i), slack)
+            state = self._block(state, int(i), slack)
         old = blocks.t_max[past][~blocks.live[past]]
         newest = int(old.max(initial=BEGINNING))
         if newest > BEGINNING and state.watermark < FOREVER:
@@ -175,45 +176,92 @@ class _Way:
             floor = newest - (newest - window.origin) % window.slide
             mark = max(state.watermark, floor)
             state = replace(state, watermark=mark, t_max=max(state.t_max, mark))
-        self.history = {int(n) for n in blocks.number[past]}
         return state
 
     def _live(self, state: WatermarkState) -> None:
-        self.marks = dict.fromkeys(self.history, state.watermark)
         for i in np.flatnonzero(self.blocks.number >= self.epoch.block):
             number = int(self.blocks.number[i])
-            self.marks[number] = state.watermark
             slack = [c.spec for c in self.decided if c.block <= number]
             if slack:
-                state = self._step(state, int(i), slack[-1])
+                state = self._block(state, int(i), slack[-1])
+                self._mark(self._last(int(i)) + 1, state.watermark)
             self._after[number + 1] = state
 
-    def _step(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
+    def _mark(self, seq: int, watermark: int) -> None:
+        """Note the watermark where a block ends, if a window has ended there besides."""
+        window = self.step.window
+        known, now = (
+            (us - window.origin - window.size) // window.slide
+            for us in (self.marks[-1][1], watermark)
+        )
+        if now > known:
+            self.marks.append((seq, watermark))
+
+    def _block(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
         blocks, kind = self.blocks, self.blocks.kind[i]
         if kind == "end" and self.epoch.live and blocks.number[i] < self.epoch.block:
             kind = "idle"
+        seqs, times = self._records(i)
+        newest, self._newest = self._newest, int(times.max(initial=self._newest))
         if slack.tuning is not None:
-            return self._steered(state, i, slack, kind)
-        self._controller = None
+            return self._steered(state, i, slack, kind, seqs, times, newest)
+        self._steering = None
         if kind == "end":
             return replace(state, watermark=FOREVER)
         if kind == "idle":
             return replace(state, watermark=max(state.watermark, state.t_max))
-        if not blocks.live[i] or blocks.t_max[i] == BEGINNING:
-            return state
+        return self._judged(state, slack, seqs, times, newest) if len(times) else state
+
+    def _judged(
+        self, state: WatermarkState, slack: SlackSpec, seqs: Longs, times: Longs, newest: int
+    ) -> WatermarkState:
+        """One record after the other, under ``fixed`` or ``max_delay``."""
+        before = np.maximum.accumulate(np.append(newest, times))[:-1]
+        lags = np.where(before == BEGINNING, 0, np.maximum(before - times, 0))
+        tops = np.maximum.accumulate(np.append(state.t_max, times))[1:]
         fixed = slack.policy is SlackPolicy.FIXED
-        k = max(state.k, int(blocks.lateness[None if fixed else slack.span][i]))
-        t_max = max(state.t_max, int(blocks.t_max[i]))
-        waits = slack.span if fixed else k
-        return WatermarkState(max(state.watermark, t_max - waits), t_max, k, waits)
+        counted = lags if fixed else np.where(lags <= slack.span, lags, 0)
+        greatest = np.maximum.accumulate(np.append(state.k, counted))[1:]
+        waits = np.full(len(times), slack.span) if fixed else greatest
+        marks = np.maximum.accumulate(np.append(state.watermark, tops - waits))
+        window = self.step.window
+        ended = (marks - window.origin - window.size) // window.slide
+        for at in np.flatnonzero(ended[1:] > ended[:-1]).tolist():
+            self.marks.append((int(seqs[at]) + 1, int(marks[at + 1])))
+        return WatermarkState(int(marks[-1]), int(tops[-1]), int(greatest[-1]), int(waits[-1]))
 
     def _steered(
-        self, state: WatermarkState, i: int, slack: SlackSpec, kind: str
+        self,
+        state: WatermarkState,
+        i: int,
+        slack: SlackSpec,
+        kind: str,
+        seqs: Longs,
+        times: Longs,
+        newest: int,
     ) -> WatermarkState:
         """Under a controller: it alone is shared with the speed layer, its laws are tested."""
-        blocks, window = self.blocks, self.step.window
-        self._controller = Controller.under(self._controller, window, slack, state)
-        return self._controller.fold(state, kind, blocks.arrivals[window].get(i))[0]
+        held = None if self._steering is None else self._steering.controller
+        known = Controller.under(held, self.step.window, slack, state)
+        self._steering = Steering(known, self._last(i - 1))
+        last = self._last(i)
+        if not len(times):
+            return self._steering.silent(state, BlockKind(kind), last)
+        self.marks += self._steering.take(seqs, times, newest, last)
+        return known.state(state)
+
+    def _records(self, i: int) -> tuple[Longs, Longs]:
+        """Live records of a block: their numbers and event times, us."""
+        first, last = self._last(i - 1) + 1, self._last(i)
+        if not self.blocks.live[i] or last < first:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        low, high, seqs, times = self._held
+        if not low <= first <= last < high:
+            low, high = first, max(first + RECORDS_AT_ONCE, last + 1)
+            seqs, times = event_times(self.events, low, high - 1)
+            self._held = low, high, seqs, times
+        cut = slice(*np.searchsorted(seqs, [first, last + 1]))
+        return seqs[cut], times[cut]
 
 
 def _figures(seq: int, state: WatermarkState) -> dict[str, Any]:

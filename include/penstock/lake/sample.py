@@ -1,7 +1,6 @@
 """A look at a source before anything runs: how disordered it is, and what a slack would mean.
 
-It reads the first files as ingest would, judges them, and folds the same watermark over blocks of
-the same size; the difference to the real run is where ingest cuts its batches.
+It reads the first files as ingest would, judges them, and folds the same watermark over them.
 """
 
 import json
@@ -17,24 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
 
+from penstock.columns.digest import lateness_of
+from penstock.columns.marks import Marks
+from penstock.columns.watermark import Steering, after_each
+from penstock.columns.windows import closed_of, panes_of, windows_a_pane
 from penstock.config.pipeline import FileFormat, History, Pipeline
 from penstock.core.controller import Controller
 from penstock.core.expression import to_sql
-from penstock.core.slack import (
-    BlockKind,
-    BlockSummary,
-    SlackChange,
-    SlackPolicy,
-    SlackSpec,
-    fold,
-)
+from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec, micros
 from penstock.lake.commit import Table
-from penstock.lake.digest import digests, lateness_of
 from penstock.lake.ingest import notices
-from penstock.lake.ingest.door import BLOCK
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.origins import take_all
 from penstock.lake.ingest.plan import APPLICATION
@@ -259,7 +253,7 @@ class SlackEffect:
 
 
 def effect(sample: Sample, step: StepSpec, slack: SlackSpec | None = None) -> SlackEffect:
-    """Fold a slack over a sample in blocks, as the speed layer does.
+    """Fold a slack over a sample, as the speed layer does.
 
     Args:
         sample: of the source.
@@ -269,8 +263,8 @@ def effect(sample: Sample, step: StepSpec, slack: SlackSpec | None = None) -> Sl
     slack = slack or step.slack
     watermarks, state = _watermarks(sample, slack, step.window)
     kept = _kept(sample, step)
-    times, marks = sample.times[kept], watermarks[sample.at[kept] // BLOCK]
-    pairs, late = _pairs(step.window, times, marks)
+    times = sample.times[kept]
+    pairs, late = _pairs(step.window, times, watermarks[kept])
     bounded = slack.policy is SlackPolicy.MAX_DELAY
     return SlackEffect(
         slack=slack,
@@ -297,53 +291,26 @@ def alternatives(sample: Sample, step: StepSpec) -> dict[str, SlackEffect]:
 
 
 def _watermarks(sample: Sample, slack: SlackSpec, window: WindowSpec) -> tuple[Micros, State]:
-    """The watermark in force for each block, us, and the state after the last one."""
-    count = -(-sample.received // BLOCK) or 1
-    if slack.tuning is not None:
-        return _steered(sample, slack, window, count)
-    newest = np.full(count, BEGINNING)
-    greatest = np.zeros(count, np.int64)
-    block = sample.at // BLOCK
-    np.maximum.at(newest, block, sample.times)
-    counted = sample.lateness
-    if slack.policy is SlackPolicy.MAX_DELAY:
-        counted = np.where(counted <= slack.span, counted, 0)
-    np.maximum.at(greatest, block, counted)
-    blocks = [
-        BlockSummary(i, BlockKind.DATA, True, i, None if t == BEGINNING else t, k)
-        for i, (t, k) in enumerate(zip(newest.tolist(), greatest.tolist(), strict=True))
-    ]
-    state, marks = State(), []
-    for _, before, after in fold(state, blocks, [SlackChange(0, slack)]):
-        marks.append(before.watermark)
-        state = after
-    return np.asarray(marks, np.int64), state
-
-
-def _steered(
-    sample: Sample, slack: SlackSpec, window: WindowSpec, count: int
-) -> tuple[Micros, State]:
-    controller = Controller(window, slack)
-    held, ends = np.unique(sample.at // BLOCK, return_counts=True)
-    marks = np.full(count, BEGINNING)
-    found = digests(sample.times, np.cumsum(ends), BEGINNING, window)
-    for block, arrivals in zip(held.tolist(), found, strict=True):
-        marks[block] = controller.watermark
-        controller.after(arrivals)
-    return np.maximum.accumulate(marks), State(controller.watermark, slack=controller.slack)
+    """The watermark in force for each record, us, and the state after the last one."""
+    times = sample.times
+    if not len(times):
+        return times, State()
+    if slack.tuning is None:
+        after, state = after_each(State(), times, BEGINNING, slack)
+        return np.append(BEGINNING, after[:-1]), state
+    last = sample.received - 1
+    steering = Steering(Controller(window, slack), -1)
+    marks = Marks.of([(0, BEGINNING), *steering.take(sample.at, times, BEGINNING, last)])
+    return marks.at(sample.at), steering.controller.state(State())
 
 
 def _pairs(window: WindowSpec, times: Micros, marks: Micros) -> tuple[Micros, Micros]:
-    """Windows of each record, and how many of them are closed: ``WindowSpec.closed_of``."""
-    origin, pane, size, slide = window.origin, window.pane, window.size, window.slide
-    start = (times - origin) // pane * pane + origin
-    first = -(-(start + pane - size - origin) // slide) * slide + origin
-    last = (start - origin) // slide * slide + origin
-    count = (last - first) // slide + 1
+    """Windows of each record, and how many of them are closed."""
+    panes = panes_of(window, times)
+    count = windows_a_pane(window, panes)
     if window.landmark:
-        count = np.where(times < origin, 0, count)
-    closed = np.clip((marks - size - first) // slide + 1, 0, count)
-    return count, closed
+        count = np.where(times < window.origin, 0, count)
+    return count, np.minimum(closed_of(window, panes, marks), count)
 
 
 def _kept(sample: Sample, step: StepSpec) -> npt.NDArray[np.bool_]:

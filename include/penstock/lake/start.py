@@ -14,14 +14,15 @@ from penstock.core.slack import (
 )
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
+from penstock.lake.fold import Fold
 from penstock.lake.generation import Generation, generations
-from penstock.lake.log import Seen, decisions_of, read_summaries, watermarks
+from penstock.lake.log import decisions_of, read_summaries
 from penstock.lake.proposed import declared
 from penstock.lake.tables import Tables
 
 
 def after_history(
-    blocks: Iterable[BlockSummary], slack: SlackSpec, seen: Seen, *, live: bool
+    blocks: Iterable[BlockSummary], slack: SlackSpec, fold: Fold, *, live: bool
 ) -> WatermarkState:
     """The state after an epoch's history.
 
@@ -31,20 +32,19 @@ def after_history(
     Args:
         blocks: all before the epoch.
         slack: in force at its first block.
-        seen: nothing yet, with the step's windows.
+        fold: it has taken nothing yet.
         live: the source goes on: where it once ended, it was only silent.
     """
     taken = [
         replace(b, kind=BlockKind.IDLE) if live and b.kind is BlockKind.END else b for b in blocks
     ]
-    state = WatermarkState()
-    for _, _, after in watermarks(state, taken, [SlackChange(0, slack)], seen):
-        state = after
+    fold.take(taken, [SlackChange(0, slack)])
+    state: WatermarkState = fold.state
     history = [b.t_max for b in taken if not b.live and b.t_max is not None]
     if not history or state.ended:
         return state
     newest = max(history) - (slack.span if slack.policy is SlackPolicy.FIXED else 0)
-    mark = max(state.watermark, seen.window.floor(newest))
+    mark = max(state.watermark, fold.window.floor(newest))
     return replace(state, watermark=mark, t_max=max(state.t_max, mark))
 
 
@@ -80,8 +80,8 @@ def completed(tables: Tables, step: StepSpec, epoch: Generation) -> Generation |
     if slack is None:
         return None
     blocks = read_summaries(tables, before=epoch.block)
-    seen = Seen(Table(tables.events({})), step.window)
-    state = after_history(blocks, slack, seen, live=epoch.live)
+    fold = Fold(Table(tables.events({})), step.window)
+    state = after_history(blocks, slack, fold, live=epoch.live)
     if replace(state, slack=epoch.state.slack) != epoch.state:
         return None
     return replace(epoch, state=state, slack=slack)

@@ -212,6 +212,7 @@ class Tables:
                 ]
             ),
             name="registry",
+            form=2,
         )
 
     def corrections(self) -> TableSpec:

@@ -21,7 +21,7 @@ from penstock.core.step import StepSpec, of_each
 from penstock.core.window import EPOCH, instant, micros
 from penstock.lake.generation import Generation, generations
 from penstock.lake.recount import Recount, recount
-from penstock.lake.retrace import Plans, asked_by, read_plans, retrace
+from penstock.lake.retrace import Plans, read_plans, retrace
 from penstock.lake.tables import Tables
 from penstock.lake.unsettled import BEYOND
 from penstock.lake.view import Position, position, start_of
@@ -85,8 +85,7 @@ class Audit:
         """The log up to a position, counted again."""
         if at.sealed.block not in self._counts:
             events = self.tables.events(self.pipeline.types)
-            asked = asked_by(self.tables, self.pipeline.specs)
-            counted = recount(self.tables, events, at.sealed.seq, at.sealed.block, asked)
+            counted = recount(self.tables, events, at.sealed.seq, at.sealed.block)
             self._counts[at.sealed.block] = counted
         return self._counts[at.sealed.block]
 
@@ -105,7 +104,8 @@ class _Step:
         self.clock, self.step, self.at = audit.clock, step, at
         self.ruled = audit.pipeline.ambiguous is not None
         self.log = audit.counted(at)
-        self.trace = retrace(audit.tables, step, self.log.blocks, at, registered, finished)
+        events = audit.tables.events(audit.pipeline.types)
+        self.trace = retrace(audit.tables, events, step, self.log.blocks, at, registered, finished)
         self.comparison = Comparison(
             audit.spark, audit.tables, audit.pipeline.types, step, at, self.trace, finished
         )

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from penstock.columns.arrays import Longs
 from penstock.core.window import WindowSpec
-from penstock.spark.kernel import Longs
 
 PAIRS_A_CHUNK = 2_000_000
 CELLS = 20_000

@@ -40,6 +40,10 @@ KINDS = {
 }
 
 
+CELL = 4_096
+"""Fewer positions are not worth a row that is sent to every task."""
+
+
 class Comparison:
     """Of one step at one position."""
 
@@ -92,8 +96,29 @@ class Comparison:
             events = events.where(F.col(key).isNotNull())
         if step.where is not None:
             events = events.where(F.expr(to_sql(step.where)))
-        marks = self._frame(["block", "mark$"], sorted(self.trace.marks.items()))
-        return events.join(F.broadcast(marks), "block", "left")
+        return self._judged(events)
+
+    def _judged(self, events: DataFrame) -> DataFrame:
+        """With ``mark$``, the watermark in force for each record.
+
+        Each watermark holds for a run of positions. Spark joins by equality: so runs and records
+        are cut into cells of as many positions as a run has on average.
+        """
+        last = self.at.sealed.seq
+        ends = [min(seq - 1, last) for seq, _ in self.trace.marks[1:]] + [last]
+        cell = max((last + 1) // len(ends), CELL)
+        rows = []
+        for (seq, mark), end in zip(self.trace.marks, ends, strict=True):
+            first = max(seq, 0)
+            rows += [
+                (number, max(first, number * cell), min(end, (number + 1) * cell - 1), mark)
+                for number in range(first // cell, end // cell + 1 if end >= first else 0)
+            ]
+        runs = self._frame(["cell$", "first$", "last$", "mark$"], rows)
+        seq = F.col("arrival_seq")
+        inside = seq.between(F.col("first$"), F.col("last$"))
+        here = (F.expr(f"arrival_seq DIV {cell}") == F.col("cell$")) & inside
+        return events.join(F.broadcast(runs), here, "left").drop("cell$", "first$", "last$")
 
     def _frame(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
         """A few rows of numbers for Spark."""
@@ -237,7 +262,7 @@ class Comparison:
                 F.sum("n_records").alias("late$"),
             )
         )
-        truth = recomputed(self._events(), step, at.epoch.block)
+        truth = recomputed(self._events(), step, at.epoch.seq)
         both = truth.join(self._in_force(), self.by, "full_outer")
         both = both.join(waiting, self.by, "full_outer")
         end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")

@@ -18,6 +18,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.columns.arrays import Longs
+from penstock.columns.kernel import hash_rows
+from penstock.columns.marks import Marks
+from penstock.columns.windows import first_window, windows_a_pane
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.step import StepSpec, of_each
@@ -33,16 +37,8 @@ from penstock.lake.sealed import last_sealed
 from penstock.lake.tables import INSTANT, Tables
 from penstock.lake.view import BACKFILL, LATE, answers_at, in_force, position
 from penstock.spark.chunks import Grid
-from penstock.spark.kernel import Longs, hash_rows
 from penstock.spark.layout import instants
-from penstock.spark.mapper import (
-    Marks,
-    columns_of,
-    first_window,
-    map_records,
-    to_windows,
-    windows_a_pane,
-)
+from penstock.spark.mapper import columns_of, map_records, to_windows
 from penstock.spark.measured import propose_threshold
 from penstock.spark.wire import Wire
 

@@ -13,22 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.errors import TerminalError
-from penstock.core.expression import Expression, MeasureSpec, phi_of
-from penstock.core.measure import ColumnType, Function
-from penstock.core.step import StepSpec
-from penstock.lake.tables import ARROW, INSTANT, key_fields
-from penstock.spark.evaluate import evaluate
-from penstock.spark.kernel import (
-    Doubles,
-    Longs,
+from penstock.columns.arrays import Doubles, Longs
+from penstock.columns.kernel import (
     exact_sum,
     exact_sum_longs,
     group,
     split_longs,
     total_of,
 )
-from penstock.spark.ragged import Part, Ragged, part_of
+from penstock.columns.ragged import Part, Ragged, part_of
+from penstock.core.errors import TerminalError
+from penstock.core.expression import Expression, MeasureSpec, phi_of
+from penstock.core.measure import ColumnType, Function
+from penstock.core.step import StepSpec
+from penstock.lake.tables import ARROW, INSTANT, key_fields
+from penstock.spark.evaluate import evaluate
 
 LONG_TOP, LONG_LOW = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 SUMS = {Function.SUM, Function.AVG}

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
+from penstock.columns.marks import Marks
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
@@ -16,17 +17,16 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec
 from penstock.lake.commit import Table
 from penstock.lake.generation import Generation, lived
-from penstock.lake.log import Seen, slack_changes
+from penstock.lake.log import slack_changes
 from penstock.lake.registry import Registry
 from penstock.lake.start import epoch_of
 from penstock.lake.tables import Tables
-from penstock.spark.mapper import Marks
 from penstock.spark.reducer import Reducer
 from penstock.spark.sink import StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.wire import PACKET
 
-BLOCKS_A_MICRO_BATCH = 16_000
+RECORDS_A_MICRO_BATCH = 4_000_000
 
 
 def start_query(
@@ -36,7 +36,7 @@ def start_query(
     step: StepSpec,
     clock: Clock,
     told: Told,
-    blocks: int = BLOCKS_A_MICRO_BATCH,
+    records: int = RECORDS_A_MICRO_BATCH,
 ) -> StreamingQuery:
     """Start or go on with a step's query.
 
@@ -47,7 +47,7 @@ def start_query(
         step: one of its steps.
         clock: tells when something was published.
         told: gets each row of ``control`` once it is committed.
-        blocks: most blocks a micro-batch takes.
+        records: a micro-batch takes no further block once it has so many.
     """
     events = tables.events(pipeline.types)
     generation = Registry(tables, clock, pipeline).start(step)
@@ -62,7 +62,7 @@ def start_query(
         past=past_marks(tables, Table(events), epoch, generation, changes, step.window),
         shards=shards,
         tasks=len(shards),
-        blocks=blocks,
+        records=records,
     )
     spark.dataSource.register(LogSource)
     rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
@@ -104,13 +104,9 @@ def past_marks(
 ) -> Marks:
     """Watermarks in force before a generation starts, to rebuild its state.
 
-    Blocks before the epoch are its history: the epoch's own watermark judges them.
+    What came before the epoch is its history: the epoch's own watermark judges it.
     """
-    marks = [(BEGINNING, epoch.state.watermark)]
-    if at.number != epoch.number:
-        seq = epoch.seq + 1
-        fold = lived(tables, Seen(events, window), epoch, at.block, changes)
-        for block, before, _ in fold:
-            Marks.add(marks, seq, before.watermark, window)
-            seq = block.last_seq + 1
-    return Marks.of(marks)
+    if at.number == epoch.number:
+        return Marks((BEGINNING,), (epoch.state.watermark,))
+    marks = lived(tables, events, window, epoch, at.block, changes).marks
+    return Marks.of([(BEGINNING, epoch.state.watermark), *marks[1:]])

@@ -17,10 +17,12 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from penstock.columns.arrays import Longs
+from penstock.columns.marks import Marks
+from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
-from penstock.spark.kernel import Longs
-from penstock.spark.mapper import Classes, closed_of, to_windows, windows_a_pane
+from penstock.spark.mapper import Classes, to_windows
 from penstock.spark.wire import (
     ANSWER,
     CLASSES,
@@ -103,7 +105,7 @@ class Reducer(StatefulProcessor):
         return index
 
     def _late(self, partials: pa.Table) -> pa.Table:
-        """Pairs (record, window) whose window had closed before the record's block."""
+        """Pairs (record, window) whose window had closed before the record came."""
         closed = np.asarray(partials["closed"])
         return to_windows(self.wire.inner, partials, np.zeros_like(closed), closed)
 
@@ -125,10 +127,8 @@ class Reducer(StatefulProcessor):
         answers = to_windows(self.wire.inner, pool, low, closed_of(spec, panes, told["to"]))
         if not answers.num_rows:
             return answers
-        marks = np.array([m for m, _ in told["closings"]], np.int64)
-        seqs = np.array([s for _, s in told["closings"]], np.int64)
         ends = np.asarray(answers["window_start"]) + spec.size
-        through = seqs[np.searchsorted(marks, ends)]
+        through = Marks.from_text(told["marks"]).closing(ends)
         at = answers.schema.get_field_index("last_seq")
         return answers.set_column(at, "last_seq", pa.array(through))
 

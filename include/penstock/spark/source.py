@@ -1,8 +1,8 @@
 """Spark's way into the log: a streaming source that takes whole sealed blocks.
 
-``latestOffset`` folds the slack policy over the new blocks, and the watermark of every block
-becomes part of the offset: a replay never recomputes it. The tasks read only the columns they
-need and pre-aggregate before a row reaches Spark (Mars).
+``latestOffset`` folds the slack policy over the records of the new blocks, and the watermarks at
+which windows close become part of the offset: a replay never recomputes them. The tasks read only
+the columns they need and pre-aggregate before a row reaches Spark (Mars).
 Source: Mars (pre-aggregation in the mapper); Spark 4.2 admission control for Python sources.
 """
 
@@ -21,33 +21,27 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock.columns.kernel import hash_rows
+from penstock.columns.marks import Marks
+from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.controller import Measured
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary, SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
+from penstock.lake.fold import Fold
 from penstock.lake.generation import FORM, Generation
 from penstock.lake.log import (
-    Seen,
     newest_live,
     newest_live_before,
     slack_changes,
     summaries,
-    watermarks,
 )
 from penstock.lake.read import Tail, data_files, read_pieces
 from penstock.lake.tables import INSTANT, Tables, TableSpec
-from penstock.spark.kernel import hash_rows
 from penstock.spark.layout import Layout
-from penstock.spark.mapper import (
-    Classes,
-    Marks,
-    closed_of,
-    columns_of,
-    map_records,
-    windows_a_pane,
-)
+from penstock.spark.mapper import Classes, columns_of, map_records
 from penstock.spark.wire import (
     CLASSES,
     PACKET,
@@ -60,7 +54,7 @@ from penstock.spark.wire import (
 )
 
 FORMAT = "penstock_log"
-TOLD = ("block", "seq", "t_max", "k", "slack", "controller", "coverage")
+TOLD = ("block", "seq", "t_max", "k", "slack", "controller", "coverage", "marks")
 """What the sink hears of an offset."""
 WHOLE = 20_000
 """Fewer records are not worth a second task."""
@@ -78,7 +72,7 @@ class SourceSpec:
         past: watermarks in force in the epoch before the generation.
         shards: ids of the reducer's shards.
         tasks: into how many tasks a micro-batch is cut.
-        blocks: most blocks a micro-batch takes.
+        records: a micro-batch takes no further block once it has so many.
     """
 
     step: StepSpec
@@ -88,7 +82,7 @@ class SourceSpec:
     past: Marks
     shards: tuple[int, ...]
     tasks: int
-    blocks: int
+    records: int
 
     def to_text(self) -> str:
         """For an option of the source."""
@@ -138,7 +132,7 @@ class LogReader(DataSourceStreamReader):
         self.spec = spec
         self._blocks: Tail | None = None
         self._events: Table | None = None
-        self._seen: Seen | None = None
+        self._fold: Fold | None = None
         self._waiting: list[BlockSummary] = []
         self._newest = BEGINNING
         self._decisions: Table | None = None
@@ -168,7 +162,7 @@ class LogReader(DataSourceStreamReader):
         }
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
-        """The end of the next micro-batch: whole blocks, with the watermark of each.
+        """The end of the next micro-batch: whole blocks, and the watermarks in them.
 
         A generation's first one may hold no block: it seals the start and loads the seed.
         """
@@ -177,25 +171,19 @@ class LogReader(DataSourceStreamReader):
         self._open()
         self._follow(start["block"])
         assert self._blocks is not None  # noqa: S101
-        assert self._seen is not None  # noqa: S101
-        if len(self._waiting) < self.spec.blocks:
-            self._waiting.extend(summaries(self._blocks.take()))
+        assert self._fold is not None  # noqa: S101
         self._pass(start["block"])
-        taken = self._waiting[: self.spec.blocks]
+        if not self._waiting or self._waiting[-1].last_seq < start["seq"] + self.spec.records:
+            self._waiting.extend(summaries(self._blocks.take()))
+            self._pass(start["block"])
+        taken = self._next(start["seq"])
         if not taken and not start["first"]:
             return start
         state = WatermarkState(start["watermark"], start["t_max"], start["k"], start["slack"])
-        self._seen.go_on(start["controller"], self._newest)
-        marks: list[tuple[int, int]] = []
-        closings: list[tuple[int, int]] = []
-        seq, window = start["seq"] + 1, self.spec.step.window
-        for block, before, after in watermarks(state, taken, self._decided(), self._seen):
-            if not marks or marks[-1][1] != before.watermark:
-                marks.append((seq, before.watermark))
-            seq = block.last_seq + 1
-            if window.ends(after.watermark) > window.ends(before.watermark):
-                closings.append((after.watermark, block.last_seq))
-            state = after
+        fold = self._fold
+        fold.start(state, start["seq"], self._newest, start["controller"])
+        fold.take(taken, self._decided())
+        state = fold.state
         reached("speed offset")
         return {
             "block": taken[-1].number + 1 if taken else start["block"],
@@ -204,12 +192,11 @@ class LogReader(DataSourceStreamReader):
             "t_max": state.t_max,
             "k": state.k,
             "slack": state.slack,
-            "controller": self._seen.controller(),
-            "coverage": _coverage(self._seen.measured),
+            "controller": fold.controller,
+            "coverage": _coverage(fold.measured),
             "first": False,
             "form": FORM,
-            "marks": Marks.of(marks or [(start["seq"] + 1, start["watermark"])]).to_text(),
-            "closings": closings,
+            "marks": Marks.of(fold.marks).to_text(),
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:  # type: ignore[override]
@@ -222,7 +209,6 @@ class LogReader(DataSourceStreamReader):
         told = {
             "from": start["watermark"],
             "to": end["watermark"],
-            "closings": end["closings"],
             "records": end["seq"] - start["seq"],
             **{k: end[k] for k in TOLD},
         }
@@ -282,7 +268,7 @@ class LogReader(DataSourceStreamReader):
             return
         self._events = Table(self.spec.events)
         self._decisions = Table(self.spec.tables.decisions())
-        self._seen = Seen(self._events, self.spec.step.window)
+        self._fold = Fold(self._events, self.spec.step.window)
 
     def _follow(self, block: int) -> None:
         """Blocks are followed from where the query goes on; those before are not read."""
@@ -297,6 +283,11 @@ class LogReader(DataSourceStreamReader):
         if version != self._known[0]:
             self._known = version, tuple(slack_changes(self.spec.tables, self.spec.step.name))
         return self._known[1]
+
+    def _next(self, seq: int) -> list[BlockSummary]:
+        """Blocks of the next micro-batch: as many records as it may have, or one block more."""
+        whole = (at for at, b in enumerate(self._waiting) if b.last_seq >= seq + self.spec.records)
+        return self._waiting[: next(whole, len(self._waiting)) + 1]
 
     def _pass(self, block: int) -> None:
         """Leave out the blocks before one: Spark repeats a logged micro-batch without asking."""

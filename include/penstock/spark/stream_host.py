@@ -35,7 +35,7 @@ from penstock.lake.unsettled import OVERDUE
 from penstock.lake.view import position
 from penstock.spark.cause import cause_of
 from penstock.spark.layout import SumOverflowError
-from penstock.spark.query import BLOCKS_A_MICRO_BATCH, start_query
+from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
 from penstock.spark.session import end_of
 from penstock.spark.watchdog import Watchdog
 
@@ -99,11 +99,11 @@ class StreamHost:
         self._sealed = 0.0
         self._began = time.monotonic()
 
-    def run(self, blocks: int = BLOCKS_A_MICRO_BATCH) -> None:
+    def run(self, records: int = RECORDS_A_MICRO_BATCH) -> None:
         """Return once stopped or ended.
 
         Args:
-            blocks: most blocks a micro-batch takes.
+            records: a micro-batch takes no further block once it has so many.
 
         Raises:
             StreamFailedError: a query or the ingest failed; starting again goes on.
@@ -120,7 +120,7 @@ class StreamHost:
             for step in self.pipeline.specs:
                 told = self._teller(step.name)
                 self.queries[step.name] = start_query(
-                    self.spark, self.tables, self.pipeline, step, self.clock, told, blocks
+                    self.spark, self.tables, self.pipeline, step, self.clock, told, records
                 )
                 if not self._watch(lambda name=step.name: self._has_begun(name)):
                     return

@@ -33,12 +33,12 @@ def recomputed(events: DataFrame, step: StepSpec, epoch: int) -> DataFrame:
     """Every window and key that has a record, with its measures, by Spark's own aggregates.
 
     Besides, which of its records must have been late: those whose window had ended at or below
-    the watermark in force for their block.
+    the watermark in force for them.
 
     Args:
-        events: with ``mark``, that watermark, us.
+        events: with ``mark$``, that watermark, us.
         step: the step.
-        epoch: first block of the step's epoch; what came before and had closed is history.
+        epoch: last position before the step's epoch; what had closed by then is history.
     """
     spec = step.window
     if spec.landmark:
@@ -47,7 +47,7 @@ def recomputed(events: DataFrame, step: StepSpec, epoch: int) -> DataFrame:
     span = F.window("event_time", f"{spec.size} microseconds", f"{spec.slide} microseconds", start)
     measures = [column for m in step.measures for column in _aggregates(m)]
     missed = F.unix_micros("w$.end") <= F.col("mark$")
-    late = missed & (F.col("block") >= F.lit(epoch))
+    late = missed & (F.col("arrival_seq") > F.lit(epoch))
     grouped = events.withColumn("w$", span).groupBy("w$", *step.key_names)
     found = grouped.agg(
         F.count(F.lit(1)).alias("n_records"),

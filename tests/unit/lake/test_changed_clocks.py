@@ -11,7 +11,7 @@ import pytest
 from penstock.core.window import micros
 from penstock.lake.commit import Table
 from penstock.lake.ingest.instants import LocalTime, read_instants
-from penstock.lake.recount import Asked, recount
+from penstock.lake.recount import recount
 from tests.doubles import Killed, deadly_commits, dies_at
 from tests.gates import Gate
 
@@ -43,7 +43,7 @@ def times(gate: Gate) -> list[datetime]:
 def unclear(gate: Gate) -> int:
     through = sum(b["accepted"] + b["quarantined"] for b in gate.rows("blocks")) - 1
     events = gate.tables.events(gate.pipeline.types)
-    return recount(gate.tables, events, through, 10**9, Asked((), ())).unclear
+    return recount(gate.tables, events, through, 10**9).unclear
 
 
 @pytest.mark.parametrize(("ambiguous", "offset"), [(None, 0), ("earlier", 0), ("later", 60)])

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
+from penstock.columns import watermark
 from penstock.config.settings import Settings
 from penstock.core.coverage import predicted_error
 from penstock.core.errors import ConfigError
@@ -54,6 +55,7 @@ def test_every_window_stands_as_the_log_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slack: str, parts: int
 ) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     lake = filled(tmp_path, slack)
     query = lake.query(blocks=6)
     written = 0
@@ -133,6 +135,7 @@ def test_windows_that_an_idle_block_closed_stand_there_too(
 ) -> None:
     """They are answered at the position of the data before it, which is recorded already."""
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     lake = filled(tmp_path, "max_delay", mode="live")
     query = lake.query(blocks=6)
     query.run()
@@ -157,6 +160,7 @@ def test_a_controller_that_came_later_leaves_older_rows_without_k(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     lakes = [filled(tmp_path, "max_delay", mode="live", name=name) for name in "pq"]
     out = Console(record=True, width=160)
     for lake in lakes:
@@ -173,6 +177,7 @@ def test_two_pipelines_are_put_beside_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     lakes = []
     for name, slack in (("p", "quantile"), ("q", "max_delay")):
         lake = filled(tmp_path, slack, name=name)
@@ -206,6 +211,7 @@ def test_what_stood_open_in_the_history_waits_for_no_k(
 ) -> None:
     """The first micro-batch of an epoch takes no live block; a fixed K is what the file says."""
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     step, oracle = CASES["sites"]
     history = {"files": str(tmp_path / "history"), "format": "jsonl"}
     lake = make_lake(tmp_path, (step | {"slack": {"fixed": "PT1M"}}, oracle), history=history)

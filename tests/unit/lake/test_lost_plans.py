@@ -19,7 +19,7 @@ from penstock.lake.ingest import source as source_module
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.seen import SeenIds
-from penstock.lake.recount import Asked, Recount, recount
+from penstock.lake.recount import Recount, recount
 from tests.doubles import Killed, RisingClock, deadly_commits, dies_at
 from tests.gates import Gate, T, finish
 from tests.lakes import meanwhile
@@ -91,7 +91,7 @@ def test_the_audit_s_count_names_a_lost_plan(tmp_path: Path, moment: int) -> Non
 def counted(gate: Gate) -> Recount:
     last = gate.rows("blocks")[-1]
     events = gate.tables.events(gate.pipeline.types)
-    return recount(gate.tables, events, last["last_seq"], last["block"] + 1, Asked((), ()))
+    return recount(gate.tables, events, last["last_seq"], last["block"] + 1)
 
 
 def test_all_plans_lost_is_no_empty_log(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from penstock.columns import watermark
 from penstock.config.settings import Settings
 from penstock.config.slack import Quality
 from penstock.core.coverage import QualityTarget
@@ -28,6 +29,7 @@ EPSILON = dict.fromkeys(("n", "total", "mean", "bags_sum", "known"), 0.1) | {"me
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     made = filled(tmp_path, "quantile")
     made.query(blocks=9).run()
     made.correct()

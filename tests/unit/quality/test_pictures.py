@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from penstock.columns import watermark
 from penstock.lake.covered import Recorder, newest_rows
 from penstock.lake.ingest import door
 from penstock.quality import pictures as pictures_module
@@ -33,6 +34,7 @@ def test_a_picture_says_what_came_of_a_step_s_slack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slack: str
 ) -> None:
     monkeypatch.setattr(door, "BLOCK", 16)
+    monkeypatch.setattr(watermark, "EVERY", 12)
     lake = recorded(tmp_path, slack)
     found = pictures(lake.tables, lake.pipeline)
     assert [*found] == ["timely-s.svg"]

@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.core.slack import (
-    BlockKind,
-    BlockSummary,
-    SlackChange,
-    SlackPolicy,
-    SlackSpec,
-    WatermarkState,
-    fold,
-)
+from penstock.core.slack import SlackSpec, WatermarkState
 from penstock.core.window import micros
-from penstock.lake.ingest.door import BLOCK, Door
+from penstock.lake.ingest.door import Door
 from penstock.lake.sample import alternatives, effect, queue, read_sample
 
 World = Any
@@ -59,27 +51,19 @@ def late_by_hand(world: World, step: Any, slack: SlackSpec) -> tuple[int, int]:
     sample = read_sample(world.pipeline, world.settings.home, NOW)
     seconds = sample.columns["seconds"].to_pylist() if step.where is not None else None
     records = list(zip(sample.at.tolist(), sample.times.tolist(), strict=True))
-    blocks, newest = [], None
-    for number in range(-(-sample.received // BLOCK)):
-        t_max, lateness = None, 0
-        for at, time in records:
-            if at // BLOCK != number:
-                continue
-            behind = 0 if newest is None else max(0, newest - time)
-            if slack.policy is SlackPolicy.FIXED or behind <= slack.span:
-                lateness = max(lateness, behind)
-            newest = time if newest is None else max(newest, time)
-            t_max = time if t_max is None else max(t_max, time)
-        blocks.append(BlockSummary(number, BlockKind.DATA, True, number, t_max, lateness))
-    state = WatermarkState()
-    marks = [before.watermark for _, before, _ in fold(state, blocks, [SlackChange(0, slack)])]
+    state, newest, marks = WatermarkState(), None, []
+    for _, time in records:
+        marks.append(state.watermark)
+        behind = 0 if newest is None else max(0, newest - time)
+        newest = time if newest is None else max(newest, time)
+        state = state.after(time, behind, slack)
     pairs = late = 0
-    for i, (at, time) in enumerate(records):
+    for i, (_, time) in enumerate(records):
         if seconds is not None and not seconds[i] < 5:
             continue
         for start in step.window.windows_of(time):
             pairs += 1
-            late += start + step.window.size <= marks[at // BLOCK]
+            late += start + step.window.size <= marks[i]
     return pairs, late
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.digest import lateness_of
 from penstock.core.window import BEGINNING, instant
-from penstock.lake.digest import lateness_of
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.plan import Plan
 from penstock.lake.ingest.received import UNREADABLE, Received

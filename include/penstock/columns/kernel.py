@@ -6,12 +6,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-Longs = npt.NDArray[np.int64]
-Doubles = npt.NDArray[np.float64]
+from penstock.columns.arrays import Doubles, Longs
 
 WORD = np.int64(32)
 MASK = np.int64(0xFFFF_FFFF)
@@ -105,7 +103,7 @@ def exact_sum(ids: Longs, groups: int, high: Doubles, low: Doubles) -> tuple[Dou
     return np.where(wide, pair[0], plain[0]), np.where(wide, pair[1], plain[1])
 
 
-def is_shrunk(high: Doubles, low: Doubles) -> npt.NDArray[np.bool_]:
+def is_shrunk(high: Doubles, low: Doubles) -> np.ndarray:
     """Which pairs stand for ``GROW`` times their sum."""
     return np.abs(low) > np.abs(high)
 

@@ -1,4 +1,4 @@
-"""What slack controllers see of a log: the digests of blocks, from event times in arrival order.
+"""What slack controllers see of a log: digests of its pieces, from event times in arrival order.
 
 The vectorised form of what ``penstock.core.controller`` asks for; the tests hold it against plain
 Python.
@@ -9,48 +9,46 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.columns.arrays import Longs
 from penstock.core.controller import Arrivals
 from penstock.core.lateness import FINE
 from penstock.core.window import WindowSpec
 
-Longs = npt.NDArray[np.int64]
 EXACT = 2**53
 """Up to here a double holds every whole number."""
 OCTAVE_0 = (1023 + FINE - 1) << FINE
 """What the exponent's bias, and the octaves below the first, add to a bin's number."""
 AT_ONCE = 256
-"""Blocks digested at once: their arrays stay in the processor's cache."""
+"""Pieces digested at once: their arrays stay in the processor's cache."""
 DENSE = 16
 """Counting every cell beats sorting while there are at most so many a record."""
 
 
-def digests(times: Longs, ends: Longs, t_max: int, window: WindowSpec) -> Iterator[Arrivals]:
-    """One digest a block.
+def digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iterator[Arrivals]:
+    """One digest a piece of the log.
 
     Args:
         times: event times in arrival order, us, shape (n,).
-        ends: where each block ends in ``times``, ascending, shape (blocks,); none is empty.
-        t_max: greatest event time before the first, us.
+        lags: their lateness, us, shape (n,).
+        ends: where each piece ends in ``times``, ascending, shape (pieces,); none is empty.
         window: the step's windows.
     """
     done = 0
     for at in range(0, len(ends), AT_ONCE):
         some = ends[at : at + AT_ONCE]
-        part = times[done : int(some[-1])]
-        yield from _digests(part, some - done, t_max, window)
-        t_max, done = max(t_max, int(part.max())), int(some[-1])
+        cut = slice(done, int(some[-1]))
+        yield from _digests(times[cut], lags[cut], some - done, window)
+        done = int(some[-1])
 
 
-def _digests(times: Longs, ends: Longs, t_max: int, window: WindowSpec) -> Iterator[Arrivals]:
+def _digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iterator[Arrivals]:
     starts = np.concatenate(([0], ends[:-1]))
-    block = np.repeat(np.arange(len(ends)), ends - starts)
-    lags = lateness_of(times, t_max)
+    piece = np.repeat(np.arange(len(ends)), ends - starts)
     newest = np.maximum.reduceat(times, starts).tolist()
     greatest = np.maximum.reduceat(lags, starts).tolist()
     bins, cuts = bins_of(lags), [*starts.tolist(), int(ends[-1])]
-    panes = _by_block(block, (times - window.origin) // window.pane, len(ends))
+    panes = _by_piece(piece, (times - window.origin) // window.pane, len(ends))
     for i, by_pane in enumerate(panes):
         by_start = {p * window.pane + window.origin: n for p, n in by_pane.items()}
         yield Arrivals(newest[i], greatest[i], Bins(bins, cuts[i], cuts[i + 1]), by_start)
@@ -58,14 +56,14 @@ def _digests(times: Longs, ends: Longs, t_max: int, window: WindowSpec) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Bins of one block's records: ``bins[start:end]``; a histogram only once it is asked for."""
+    """Bins of one piece's records: ``bins[start:end]``; a histogram only once it is asked for."""
 
     bins: Longs
     start: int
     end: int
 
     def together(self, others: Sequence["Bins"]) -> dict[int, int]:
-        """Records by bin of some blocks."""
+        """Records by bin of some pieces."""
         runs: list[tuple[Longs, int, int]] = []
         for each in others:
             if runs and runs[-1][0] is each.bins and runs[-1][2] == each.start:
@@ -97,23 +95,23 @@ def bins_of(lags: Longs) -> Longs:
     return np.asarray(np.where(lags < 1 << FINE, lags, top - OCTAVE_0), np.int64)
 
 
-def _by_block(block: Longs, values: Longs, blocks: int) -> Iterator[dict[int, int]]:
-    """How often each value stands in each block."""
+def _by_piece(piece: Longs, values: Longs, pieces: int) -> Iterator[dict[int, int]]:
+    """How often each value stands in each piece."""
     low = int(values.min())
     width = int(values.max()) - low + 1
-    if blocks * width <= DENSE * len(values):
-        counts = np.bincount(block * width + (values - low), minlength=blocks * width)
+    if pieces * width <= DENSE * len(values):
+        counts = np.bincount(piece * width + (values - low), minlength=pieces * width)
         cells = np.flatnonzero(counts)
         counts = counts[cells]
         of, value = cells // width, cells % width + low
     else:
-        order = np.lexsort((values, block))
+        order = np.lexsort((values, piece))
         first = np.flatnonzero(
-            np.r_[True, (np.diff(block[order]) != 0) | (np.diff(values[order]) != 0)]
+            np.r_[True, (np.diff(piece[order]) != 0) | (np.diff(values[order]) != 0)]
         )
         counts = np.diff(np.r_[first, len(values)])
-        of, value = block[order][first], values[order][first]
-    cuts = np.searchsorted(of, np.arange(blocks + 1)).tolist()
+        of, value = piece[order][first], values[order][first]
+    cuts = np.searchsorted(of, np.arange(pieces + 1)).tolist()
     every, often = value.tolist(), counts.tolist()
     for first_cell, end in pairwise(cuts):
         yield dict(zip(every[first_cell:end], often[first_cell:end], strict=True))

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.arrays import Doubles, Longs
 from penstock.core.measure import NUDGE
-from penstock.spark.kernel import Doubles, Longs
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,177 @@
+"""The fold of the watermark over the log, record by record (law 0).
+
+A function of ``blocks``, of the event times of ``events`` and of ``decisions``: a replay or
+another process gets the same, wherever blocks and micro-batches end. Event times are read only
+where the summary of a block leaves open which of its records closes a window.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from penstock.columns.arrays import Longs
+from penstock.columns.marks import note
+from penstock.columns.watermark import Mark, Steering, after_each, closings
+from penstock.core.controller import Controller, Measured
+from penstock.core.slack import (
+    BlockKind,
+    BlockSummary,
+    SlackChange,
+    SlackPolicy,
+    SlackSpec,
+    WatermarkState,
+    spec_at,
+)
+from penstock.core.window import BEGINNING, WindowSpec
+from penstock.lake.commit import Table
+from penstock.lake.log import event_times
+
+AT_ONCE = 1 << 20
+"""Records whose event times are read at once."""
+
+
+@dataclass
+class Fold:
+    """Where the fold of a step stands.
+
+    Attributes:
+        events: the table of events.
+        window: the step's windows.
+        state: after the last position taken.
+        seq: that position; -1: none.
+        newest: newest live event time so far, us.
+        marks: watermarks from the start of the fold on, each from its position, at which a
+            window closed.
+        measured: windows whose coverage the fold has measured, in the order of their ends.
+    """
+
+    events: Table
+    window: WindowSpec
+    state: WatermarkState = field(default_factory=WatermarkState)
+    seq: int = -1
+    newest: int = BEGINNING
+    marks: list[Mark] = field(default_factory=list)
+    measured: list[Measured] = field(default_factory=list)
+    _text: str = ""
+    _controller: Controller | None = None
+
+    def start(self, state: WatermarkState, seq: int, newest: int, text: str) -> None:
+        """Begin anew.
+
+        Args:
+            state: before the first record.
+            seq: the last position before it; -1: none.
+            newest: newest live event time before it, us.
+            text: the controller that was written down there; the one at hand goes on if it is it.
+        """
+        self.state, self.seq, self.newest = state, seq, newest
+        self.marks, self.measured = [(seq + 1, state.watermark)], []
+        if text != self._text:
+            self._text, self._controller = text, None
+
+    @property
+    def controller(self) -> str:
+        """To be written down; empty: the slack in force needs none."""
+        if self._controller is not None:
+            self._text = self._controller.to_text()
+        return self._text
+
+    def take(self, blocks: Iterable[BlockSummary], changes: Sequence[SlackChange]) -> None:
+        """Go on over sealed blocks.
+
+        Args:
+            blocks: that follow the last position taken, in order.
+            changes: slack decisions, in the order they were made.
+        """
+        for spec, run in _runs([*blocks], changes):
+            moves = run[0].live and run[0].kind is BlockKind.DATA
+            if spec.tuning is not None:
+                self._steer(run, spec, moves=moves)
+            else:
+                self._controller, self._text = None, ""
+                if moves:
+                    self._move(run, spec)
+                else:
+                    self.state = self.state.silent(run[0].kind)
+            self._passed(run)
+            note(self.marks, self.seq + 1, self.state.watermark, self.window)
+
+    def _passed(self, run: Sequence[BlockSummary]) -> None:
+        self.seq = run[-1].last_seq
+        self.newest = max([self.newest, *(b.t_max for b in run if b.live and b.t_max is not None)])
+
+    def _move(self, run: Sequence[BlockSummary], spec: SlackSpec) -> None:
+        """Under ``fixed`` or ``max_delay``: blocks without consequences by their summaries."""
+        done = 0
+        while done < len(run) and (after := self._at_once(run[done], spec)) is not None:
+            self.state = after
+            self._passed(run[done : done + 1])
+            done += 1
+        if done == len(run):
+            return
+        seqs, times = self._records(run[done:])
+        before = self.state.watermark
+        marks, self.state = after_each(self.state, times, self.newest, spec)
+        for i in closings(self.window, before, marks).tolist():
+            note(self.marks, int(seqs[i]) + 1, int(marks[i]), self.window)
+
+    def _at_once(self, block: BlockSummary, spec: SlackSpec) -> WatermarkState | None:
+        """The state after a block; none: it depends on the order of its records."""
+        state = self.state
+        if block.t_max is None:
+            return state
+        fixed = spec.policy is SlackPolicy.FIXED
+        if not fixed and block.lateness > state.k:
+            return None
+        slack = spec.span if fixed else state.k
+        t_max = max(state.t_max, block.t_max)
+        watermark = max(state.watermark, t_max - slack)
+        if self.window.ends(watermark) != self.window.ends(state.watermark):
+            return None
+        return WatermarkState(watermark, t_max, max(state.k, block.lateness), slack)
+
+    def _steer(self, run: Sequence[BlockSummary], spec: SlackSpec, *, moves: bool) -> None:
+        """Under a controller."""
+        if self._controller is None and self._text:
+            self._controller = Controller.from_text(self.window, spec, self._text)
+        known = Controller.under(self._controller, self.window, spec, self.state)
+        self._controller, last = known, run[-1].last_seq
+        steering = Steering(known, self.seq)
+        if moves and any(b.t_max is not None for b in run):
+            seqs, times = self._records(run)
+            self.marks += steering.take(seqs, times, self.newest, last)
+            self.state = known.state(self.state)
+        else:
+            self.state = steering.silent(self.state, run[0].kind, last)
+        self.measured += steering.measured
+
+    def _records(self, run: Sequence[BlockSummary]) -> tuple[Longs, Longs]:
+        return event_times(self.events, self.seq + 1, run[-1].last_seq)
+
+
+def _runs(
+    blocks: Sequence[BlockSummary], changes: Sequence[SlackChange]
+) -> Iterator[tuple[SlackSpec, list[BlockSummary]]]:
+    """Blocks of live records that are read at once, under one slack; others one by one."""
+    settled = max((change.block for change in changes), default=0)
+    run: list[BlockSummary] = []
+    known: SlackSpec | None = None
+    first = 0
+    for block in blocks:
+        spec = changes[-1].spec if block.number >= settled else spec_at(changes, block.number)
+        moves = block.live and block.kind is BlockKind.DATA
+        if (
+            run
+            and known is not None
+            and (not moves or spec != known or block.last_seq - first >= AT_ONCE)
+        ):
+            yield known, run
+            run = []
+        if not moves:
+            yield spec, [block]
+            continue
+        if not run:
+            first = block.last_seq
+        run.append(block)
+        known = spec
+    if run and known is not None:
+        yield known, run
