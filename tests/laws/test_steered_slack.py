@@ -14,13 +14,22 @@ from penstock.lake.commit import Table
 from penstock.lake.generation import generations
 from penstock.lake.ingest import door
 from penstock.lake.log import LIVE, slack_changes
+from penstock.lake.observed import classes
 from penstock.lake.proposed import propose
 from penstock.lake.read import read_table
 from penstock.lake.recount import recount
 from penstock.lake.retrace import Plans, read_plans, retrace
 from penstock.lake.sealed import sealed_rows
-from penstock.lake.view import position
-from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
+from penstock.lake.view import late_at, position, timely_answers
+from penstock.spark.layout import Layout
+from tests.doubles import (
+    Killed,
+    deadly_commits,
+    dies_at,
+    late_by_pair,
+    lose_memory,
+    rows_by_pair,
+)
 from tests.lakes import Lake, make_lake
 from tests.steps import CASES
 from tests.streams import BEGIN, disordered, write_jsonl
@@ -40,7 +49,10 @@ def rare(value: Any) -> Any:
     return pytest.param(value, marks=pytest.mark.all)
 
 
-BOUNDED = {"max_delay": {"bound": "PT60S"}}
+PLAIN: dict[str, Any] = {
+    "max_delay": {"max_delay": {"bound": "PT60S"}},
+    "fixed": {"fixed": "PT40S"},
+}
 
 
 @pytest.fixture
@@ -52,7 +64,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def filled(home: Path, slack: str, mode: str = "bounded", **more: Any) -> Lake:
     """A lake whose source has many records that are minutes late."""
     step, oracle = CASES["sites"]
-    steered = {"slack": SLACKS.get(slack, BOUNDED)} | (
+    steered = {"slack": (PLAIN | SLACKS)[slack]} | (
         {"quality": QUALITY | OWN} if slack in SLACKS else {}
     )
     case = (step | steered, oracle)
@@ -315,3 +327,32 @@ def test_a_changed_file_replaces_what_was_measured(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "live" / "last.jsonl", disordered(50, seed=3))
     lake.ingest(LIVE)
     assert slack_changes(lake.tables, lake.step.name)[-1].spec == lake.step.slack
+
+
+@pytest.mark.parametrize("slack", ["quantile", "max_delay", rare("pd"), rare("fixed")])
+def test_the_same_answers_however_records_come_together_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slack: str
+) -> None:
+    """What is late, what an answer holds and when it closed hang on the order of records alone."""
+    monkeypatch.setattr(watermark, "EVERY", 12)
+    found = {}
+    for size in (1, 50, 65_536):
+        monkeypatch.setattr(door, "BLOCK", size)
+        lake = filled(tmp_path / str(size), slack)
+        lake.query(blocks=700 // size + 1).run()
+        lake.check()
+        at = position(lake.tables, lake.step)
+        assert at is not None
+        late = late_at(lake.tables, lake.step, at, Layout(lake.step).fields)
+        found[size] = [
+            rows_by_pair(lake.step, timely_answers(lake.tables, lake.step), "through_seq"),
+            late_by_pair(lake.step, late),
+            {"state": at.sealed.state, "classes": classes(lake.tables, lake.step, at)},
+        ]
+        for row in found[size][0].values():
+            for name in ("generation", "micro_batch", "published_at"):
+                del row[name]
+    assert len(found[1][0]) > 100
+    assert len(found[1][1]) > 30
+    assert found[50] == found[1]
+    assert found[65_536] == found[1]
