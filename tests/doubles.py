@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.columns.kernel import hash_rows
+from penstock.columns.groups import hash_rows
 from penstock.columns.marks import Marks, note
+from penstock.columns.types import ARROW, INSTANT
 from penstock.columns.watermark import after_each, closings
 from penstock.config.pipeline import Pipeline
 from penstock.core.measure import ColumnType
@@ -38,7 +39,7 @@ from penstock.lake.log import slack_changes
 from penstock.lake.read import read_table
 from penstock.lake.registry import Registry
 from penstock.lake.start import epoch_of
-from penstock.lake.tables import ARROW, INSTANT, Tables
+from penstock.lake.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
 from penstock.spark.mapper import Classes, map_records

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columns.kernel import exact_sum, exact_sum_longs, group, split_longs, total_of
+from penstock.columns.groups import group
+from penstock.columns.sums import exact_sum, exact_sum_longs, split_longs, total_of
 from penstock.core.errors import TerminalError
 from penstock.core.measure import Function, Partial
 from penstock.spark.layout import Layout

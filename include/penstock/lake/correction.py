@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.step import StepSpec
@@ -22,7 +23,7 @@ from penstock.core.window import BEGINNING, micros
 from penstock.lake.commit import Table, settle
 from penstock.lake.generation import Generation, current
 from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import INSTANT, Tables
+from penstock.lake.tables import Tables
 from penstock.lake.view import BACKFILL, DONE, LATE, PLANNED, Position, late_at, position
 
 MOST_SPANS = 8

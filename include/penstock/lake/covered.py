@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import INSTANT
 from penstock.config.pipeline import Pipeline
 from penstock.config.slack import USUAL, Quality
 from penstock.core.clock import Clock
@@ -32,7 +33,7 @@ from penstock.lake.observed import (
     relative_error,
 )
 from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import INSTANT, Tables
+from penstock.lake.tables import Tables
 from penstock.lake.view import BACKFILL, Position, answers_at, position
 
 Starts = np.ndarray

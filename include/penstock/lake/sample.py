@@ -9,20 +9,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import sqlglot
 
 from penstock.columns.digest import lateness_of
+from penstock.columns.expressions import true_for
 from penstock.columns.marks import Marks
 from penstock.columns.watermark import Steering, after_each
 from penstock.columns.windows import closed_of, panes_of, windows_a_pane
 from penstock.config.pipeline import FileFormat, History, Pipeline
 from penstock.core.controller import Controller
-from penstock.core.expression import to_sql
 from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
@@ -262,7 +260,7 @@ def effect(sample: Sample, step: StepSpec, slack: SlackSpec | None = None) -> Sl
     """
     slack = slack or step.slack
     watermarks, state = _watermarks(sample, slack, step.window)
-    kept = _kept(sample, step)
+    kept = np.asarray(true_for(step.where, sample.columns), dtype=bool)
     times = sample.times[kept]
     pairs, late = _pairs(step.window, times, watermarks[kept])
     bounded = slack.policy is SlackPolicy.MAX_DELAY
@@ -311,14 +309,3 @@ def _pairs(window: WindowSpec, times: Micros, marks: Micros) -> tuple[Micros, Mi
     if window.landmark:
         count = np.where(times < window.origin, 0, count)
     return count, np.minimum(closed_of(window, panes, marks), count)
-
-
-def _kept(sample: Sample, step: StepSpec) -> npt.NDArray[np.bool_]:
-    """Where the step's condition is true."""
-    if step.where is None:
-        return np.ones(len(sample.times), dtype=bool)
-    condition = sqlglot.transpile(to_sql(step.where), read="spark", write="duckdb")[0]
-    with duckdb.connect() as connection:
-        connection.register("sample", sample.columns)
-        found = connection.sql(f"SELECT coalesce({condition}, FALSE) AS kept FROM sample")  # noqa: S608
-        return np.asarray(found.to_arrow_table()["kept"], dtype=bool)

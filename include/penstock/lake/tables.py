@@ -10,20 +10,13 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.fs
 
+from penstock.columns.types import ARROW, INSTANT, fields_of
 from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
 from penstock.core.place import uri_of
 from penstock.core.step import StepSpec
 
 CLASSES = ("class_1", "class_2", "class_3")
-INSTANT = pa.timestamp("us", tz="UTC")
-ARROW: dict[ColumnType, pa.DataType] = {
-    ColumnType.STRING: pa.string(),
-    ColumnType.LONG: pa.int64(),
-    ColumnType.DOUBLE: pa.float64(),
-    ColumnType.BOOLEAN: pa.bool_(),
-    ColumnType.TIMESTAMP: INSTANT,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +260,7 @@ class Tables:
         measures = [pa.field(m.name, ARROW[m.type]) for m in step.measures]
         schema = pa.schema(
             [
-                *key_fields(step),
+                *fields_of(step.keys),
                 ("window_start", INSTANT),
                 ("window_end", INSTANT),
                 *measures,
@@ -290,7 +283,7 @@ class Tables:
         """Pairs (record, window) of one micro-batch that missed a window, summed by key."""
         schema = pa.schema(
             [
-                *key_fields(step),
+                *fields_of(step.keys),
                 ("window_start", INSTANT),
                 ("window_end", INSTANT),
                 *partial_fields,
@@ -378,11 +371,6 @@ class Tables:
     def checkpoint(self, step: StepSpec, generation: int) -> str:
         """Spark's checkpoint of one generation: a cache, never the truth."""
         return self.uri("checkpoints", step.name, step.fingerprint, str(generation))
-
-
-def key_fields(step: Definition) -> list[pa.Field]:
-    """The key columns as answers carry them."""
-    return [pa.field(key.name, ARROW[key.type]) for key in step.keys]
 
 
 def opened(place: str) -> tuple[pa.fs.FileSystem, str]:

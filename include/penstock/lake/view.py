@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import ARROW
 from penstock.core.expression import Column
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, micros
@@ -22,7 +23,7 @@ from penstock.lake.commit import Table
 from penstock.lake.generation import Generation, Sealed, current, generations
 from penstock.lake.read import Spans, read_table
 from penstock.lake.sealed import last_sealed, sealed_rows
-from penstock.lake.tables import ARROW, Definition, FormerStep, Tables
+from penstock.lake.tables import Definition, FormerStep, Tables
 
 ROW = "$row"
 """No column of a user has such a name."""

@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.columns.arrays import Longs
-from penstock.columns.kernel import hash_rows
+from penstock.columns.groups import hash_rows
 from penstock.columns.marks import Marks
+from penstock.columns.types import INSTANT
 from penstock.columns.windows import first_window, windows_a_pane
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
@@ -34,7 +35,7 @@ from penstock.lake.generation import current
 from penstock.lake.read import Spans, read_table
 from penstock.lake.registry import Registry
 from penstock.lake.sealed import last_sealed
-from penstock.lake.tables import INSTANT, Tables
+from penstock.lake.tables import Tables
 from penstock.lake.view import BACKFILL, LATE, answers_at, in_force, position
 from penstock.spark.chunks import Grid
 from penstock.spark.layout import instants

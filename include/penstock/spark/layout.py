@@ -14,20 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.arrays import Doubles, Longs
-from penstock.columns.kernel import (
-    exact_sum,
-    exact_sum_longs,
-    group,
-    split_longs,
-    total_of,
-)
-from penstock.columns.ragged import Part, Ragged, part_of
+from penstock.columns.expressions import evaluate
+from penstock.columns.groups import group
+from penstock.columns.lists import Lists, Part, part_of
+from penstock.columns.sums import exact_sum, exact_sum_longs, split_longs, total_of
+from penstock.columns.types import ARROW, INSTANT, fields_of
 from penstock.core.errors import TerminalError
 from penstock.core.expression import Expression, MeasureSpec, phi_of
 from penstock.core.measure import ColumnType, Function
 from penstock.core.step import StepSpec
-from penstock.lake.tables import ARROW, INSTANT, key_fields
-from penstock.spark.evaluate import evaluate
 
 LONG_TOP, LONG_LOW = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 SUMS = {Function.SUM, Function.AVG}
@@ -90,7 +85,7 @@ class Layout:
     def schema(self, *grouping: str) -> pa.Schema:
         """Of a partials table grouped by these columns besides the keys."""
         whole = [pa.field(name, pa.int64()) for name in (*grouping, "n_records", "last_seq")]
-        return pa.schema([*key_fields(self.step), *whole, *self.fields])
+        return pa.schema([*fields_of(self.step.keys), *whole, *self.fields])
 
     def of_records(self, table: pa.Table, grouping: dict[str, Longs]) -> pa.Table:
         """Aggregate records.
@@ -128,7 +123,7 @@ class Layout:
         if Function.MAX in used:
             out[f"greatest_{i}"] = np.where(valid, plain, bottom)
         if Function.QUANTILE in used:
-            out[f"values_{i}"] = Ragged(plain[valid], valid.astype(np.int64))
+            out[f"values_{i}"] = Lists(plain[valid], valid.astype(np.int64))
         return out
 
     def merge(self, table: pa.Table, *grouping: str) -> pa.Table:
@@ -206,7 +201,7 @@ class Layout:
             return pa.array(n)
         nothing = n == 0
         if measure.function is Function.QUANTILE:
-            value = Ragged.of(table[f"values_{i}"]).quantile(phi_of(measure))
+            value = Lists.of(table[f"values_{i}"]).quantile(phi_of(measure))
         elif measure.function in SUMS:
             value = self._total(measure, i, table, np.maximum(n, 1))
         else:

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
+from penstock.columns.expressions import rows_where
 from penstock.columns.marks import Marks
 from penstock.columns.windows import closed_of, first_window, panes_of, windows_a_pane
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
 from penstock.lake.tables import CLASSES
-from penstock.spark.evaluate import rows_where
 from penstock.spark.layout import Layout
 
 READ = ("arrival_seq", "event_time")

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.expressions import evaluate, rows_where
 from penstock.config.pipeline import Pipeline
 from penstock.config.slack import Quality
 from penstock.core.clock import Clock
@@ -29,7 +30,6 @@ from penstock.lake.proposed import in_force, propose
 from penstock.lake.read import Spans, read_table
 from penstock.lake.tables import Tables
 from penstock.lake.view import Position, late_at, position
-from penstock.spark.evaluate import evaluate, rows_where
 from penstock.spark.layout import SUMS, Layout
 
 log = logging.getLogger(__name__)

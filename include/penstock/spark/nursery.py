@@ -41,7 +41,7 @@ REQUEST_SECONDS = 300.0
 IMPORTED = (
     "pandas",
     "penstock.spark.query",
-    "penstock.spark.evaluate",
+    "penstock.columns.expressions",
     "pyspark.worker",
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.worker.lookup_data_sources",

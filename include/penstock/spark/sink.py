@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TransientError
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.generation import Generation
-from penstock.lake.tables import INSTANT, Tables
+from penstock.lake.tables import Tables
 from penstock.spark.layout import instants
 from penstock.spark.mapper import Classes
 from penstock.spark.wire import ANSWER, LATE, STATUS, Wire, messages_in, table_in

@@ -21,8 +21,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.columns.kernel import hash_rows
+from penstock.columns.groups import hash_rows
 from penstock.columns.marks import Marks
+from penstock.columns.types import INSTANT
 from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.controller import Measured
 from penstock.core.crash import reached
@@ -39,7 +40,7 @@ from penstock.lake.log import (
     summaries,
 )
 from penstock.lake.read import Tail, data_files, read_pieces
-from penstock.lake.tables import INSTANT, Tables, TableSpec
+from penstock.lake.tables import Tables, TableSpec
 from penstock.spark.layout import Layout
 from penstock.spark.mapper import Classes, columns_of, map_records
 from penstock.spark.wire import (

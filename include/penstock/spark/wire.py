@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import ARROW
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
-from penstock.lake.tables import ARROW
 from penstock.spark.layout import Layout
 
 PARTIAL, SEED, PUNCTUATION = 0, 1, 2

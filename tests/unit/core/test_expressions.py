@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from penstock.columns.expressions import evaluate, rows_where
 from penstock.config.expression import parse_measure, parse_where
 from penstock.core.expression import to_sql
 from penstock.core.measure import ColumnType
-from penstock.spark.evaluate import evaluate, rows_where
 
 TYPES = {
     "x": ColumnType.DOUBLE,

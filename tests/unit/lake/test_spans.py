@@ -9,10 +9,11 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.columns.types import INSTANT
 from penstock.lake.commit import Table
 from penstock.lake.correction import MOST_SPANS, spans_of
 from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import INSTANT, TableSpec
+from penstock.lake.tables import TableSpec
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), max_size=60), st.integers(1, 10**5))

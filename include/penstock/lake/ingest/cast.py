@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import ARROW
 from penstock.core.measure import ColumnType
 from penstock.lake.ingest.instants import POWER, LocalTime, read_instants
 from penstock.lake.ingest.text import is_text, matching, plain, trimmed
-from penstock.lake.tables import ARROW
 
 Mask = npt.NDArray[np.bool_]
 

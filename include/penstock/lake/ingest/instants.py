@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import INSTANT
 from penstock.config.pipeline import Ambiguous
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.ingest.text import is_text, matching, trimmed
-from penstock.lake.tables import INSTANT
 
 ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$"
 NAIVE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$"

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.digest import lateness_of
+from penstock.columns.types import INSTANT
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.plan import Plan
 from penstock.lake.ingest.received import UNREADABLE, Received
 from penstock.lake.ingest.verdict import Judged
 from penstock.lake.log import LIVE
-from penstock.lake.tables import INSTANT
 
 
 def within(item: Item, received: Received, judged: Judged) -> tuple[Received, Judged]:

@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import INSTANT
 from penstock.config.pipeline import Definition
 from penstock.core.window import micros
 from penstock.lake.commit import Table
 from penstock.lake.ingest.cast import Mask
 from penstock.lake.ingest.verdict import Judged
 from penstock.lake.read import data_files, read_files
-from penstock.lake.tables import INSTANT
 
 Arrivals = dict[str, tuple[int, ...]]
 """Accepted arrival instants of each id, us."""

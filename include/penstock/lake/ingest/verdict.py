@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import ARROW, INSTANT
 from penstock.config.pipeline import Ambiguous, Definition, Intake
 from penstock.core.measure import ColumnType
 from penstock.core.window import BEGINNING, micros
@@ -20,7 +21,6 @@ from penstock.lake.ingest.cast import Mask, cast, failed
 from penstock.lake.ingest.instants import Instants, LocalTime, read_instants
 from penstock.lake.ingest.received import MALFORMED, UNREADABLE, Received, as_json
 from penstock.lake.ingest.text import plain
-from penstock.lake.tables import ARROW, INSTANT
 
 EARLIEST = micros(datetime(1900, 1, 1, tzinfo=UTC))
 """Older instants mean other days to other calendars: refused, unless not_before is earlier."""

@@ -11,7 +11,7 @@ from penstock.core.measure import NUDGE
 
 
 @dataclass(frozen=True, slots=True)
-class Ragged:
+class Lists:
     """A list a row.
 
     Attributes:
@@ -23,7 +23,7 @@ class Ragged:
     counts: Longs
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray) -> "Ragged":
+    def of(cls, column: pa.ChunkedArray) -> "Lists":
         """From a column of lists without nulls."""
         values = np.asarray(pc.list_flatten(column))
         return cls(values, np.asarray(pc.list_value_length(column)).astype(np.int64))
@@ -44,11 +44,11 @@ class Ragged:
         return self.values[np.minimum(at, len(self.values) - 1)]
 
 
-Part = Longs | Doubles | Ragged
+Part = Longs | Doubles | Lists
 
 
 def part_of(column: pa.ChunkedArray) -> Part:
     """A part column of a partials table."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return Ragged.of(column)
+        return Lists.of(column)
     return np.asarray(column)

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.types import ARROW
 from penstock.core.expression import Column, Expression, Literal, Operation, Operator
 from penstock.core.measure import ColumnType
-from penstock.lake.tables import ARROW
 
 ARITHMETIC = {
     Operator.ADD: pc.add,
@@ -67,11 +67,14 @@ def _compare(operator: Operator, left: Values, right: Values) -> Values:
     return COMPARISON[operator](left, right)
 
 
+def true_for(condition: Expression | None, table: pa.Table) -> pa.Array:
+    """For which rows a condition is true; without one for all. Null is not true."""
+    kept = pa.scalar(True) if condition is None else evaluate(condition, table)
+    if isinstance(kept, pa.Scalar):
+        return pa.repeat(bool(kept.as_py()), table.num_rows)
+    return pc.fill_null(kept, False)
+
+
 def rows_where(condition: Expression | None, table: pa.Table) -> pa.Table:
     """The rows for which a condition is true."""
-    if condition is None:
-        return table
-    kept = evaluate(condition, table)
-    if isinstance(kept, pa.Scalar):
-        return table if kept.as_py() else table.slice(0, 0)
-    return table.filter(pc.fill_null(kept, False))
+    return table if condition is None else table.filter(true_for(condition, table))
