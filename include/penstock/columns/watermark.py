@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.columns.arrays import Longs
 from penstock.columns.digest import digests, lateness_of
+from penstock.columns.windows import ends_of
 from penstock.core.controller import EVERY, Controller, Measured
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, WatermarkState
 from penstock.core.window import WindowSpec
@@ -46,8 +47,7 @@ def after_each(
 
 def closings(window: WindowSpec, before: int, marks: Longs) -> Longs:
     """Which of some watermarks close a window; ``before``: the one before the first, us."""
-    ends = (marks - window.origin - window.size) // window.slide  # WindowSpec.ends
-    return np.flatnonzero(np.diff(ends, prepend=window.ends(before)))
+    return np.flatnonzero(np.diff(ends_of(window, marks), prepend=window.ends(before)))
 
 
 @dataclass

@@ -11,6 +11,11 @@ def panes_of(spec: WindowSpec, times: Longs) -> Longs:
     return (times - spec.origin) // spec.pane * spec.pane + spec.origin
 
 
+def ends_of(spec: WindowSpec, watermarks: Longs) -> Longs:
+    """Number of the last window that ends at or before each (``WindowSpec.ends``)."""
+    return (watermarks - spec.origin - spec.size) // spec.slide
+
+
 def first_window(spec: WindowSpec, panes: Longs) -> Longs:
     """Start of the earliest window that holds each pane (``WindowSpec.first_window``)."""
     past = panes + spec.pane - spec.size - spec.origin
