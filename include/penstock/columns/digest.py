@@ -25,35 +25,6 @@ DENSE = 16
 """Counting every cell beats sorting while there are at most so many a record."""
 
 
-def digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iterator[Arrivals]:
-    """One digest a piece of the log.
-
-    Args:
-        times: event times in arrival order, us, shape (n,).
-        lags: their lateness, us, shape (n,).
-        ends: where each piece ends in ``times``, ascending, shape (pieces,); none is empty.
-        window: the step's windows.
-    """
-    done = 0
-    for at in range(0, len(ends), AT_ONCE):
-        some = ends[at : at + AT_ONCE]
-        cut = slice(done, int(some[-1]))
-        yield from _digests(times[cut], lags[cut], some - done, window)
-        done = int(some[-1])
-
-
-def _digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iterator[Arrivals]:
-    starts = np.concatenate(([0], ends[:-1]))
-    piece = np.repeat(np.arange(len(ends)), ends - starts)
-    newest = np.maximum.reduceat(times, starts).tolist()
-    greatest = np.maximum.reduceat(lags, starts).tolist()
-    bins, cuts = bins_of(lags), [*starts.tolist(), int(ends[-1])]
-    panes = _by_piece(piece, (times - window.origin) // window.pane, len(ends))
-    for i, by_pane in enumerate(panes):
-        by_start = {p * window.pane + window.origin: n for p, n in by_pane.items()}
-        yield Arrivals(newest[i], greatest[i], Bins(bins, cuts[i], cuts[i + 1]), by_start)
-
-
 @dataclass(frozen=True, slots=True)
 class Bins:
     """Bins of one piece's records: ``bins[start:end]``; a histogram only once it is asked for."""
@@ -77,6 +48,50 @@ class Bins:
             for number, count in zip(cells.tolist(), counts[cells].tolist(), strict=True):
                 found[number] = found.get(number, 0) + count
         return found
+
+
+def digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iterator[Arrivals]:
+    """One digest a piece of the log.
+
+    Args:
+        times: event times in arrival order, us, shape (n,).
+        lags: their lateness, us, shape (n,).
+        ends: where each piece ends in ``times``, ascending, shape (pieces,); none is empty.
+        window: the step's windows.
+    """
+    done = 0
+    for at in range(0, len(ends), AT_ONCE):
+        some = ends[at : at + AT_ONCE]
+        cut = slice(done, int(some[-1]))
+        yield from _digests(times[cut], lags[cut], some - done, window)
+        done = int(some[-1])
+
+
+def digest(times: Longs, lags: Longs, bins: Bins, window: WindowSpec) -> Arrivals:
+    """The digest of a few records.
+
+    Args:
+        times: event times, us, shape (n,), n > 0.
+        lags: lateness, us, shape (n,).
+        bins: the bins of their lateness.
+        window: the step's windows.
+    """
+    numbers, counts = np.unique((times - window.origin) // window.pane, return_counts=True)
+    starts = (numbers * window.pane + window.origin).tolist()
+    panes = dict(zip(starts, counts.tolist(), strict=True))
+    return Arrivals(int(times.max()), int(lags.max()), bins, panes)
+
+
+def _digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iterator[Arrivals]:
+    starts = np.concatenate(([0], ends[:-1]))
+    piece = np.repeat(np.arange(len(ends)), ends - starts)
+    newest = np.maximum.reduceat(times, starts).tolist()
+    greatest = np.maximum.reduceat(lags, starts).tolist()
+    bins, cuts = bins_of(lags), [*starts.tolist(), int(ends[-1])]
+    panes = _by_piece(piece, (times - window.origin) // window.pane, len(ends))
+    for i, by_pane in enumerate(panes):
+        by_start = {p * window.pane + window.origin: n for p, n in by_pane.items()}
+        yield Arrivals(newest[i], greatest[i], Bins(bins, cuts[i], cuts[i + 1]), by_start)
 
 
 def lateness_of(times: Longs, t_max: int) -> Longs:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.columns.arrays import Longs
-from penstock.columns.digest import digests, lateness_of
+from penstock.columns.digest import Bins, bins_of, digest, digests, lateness_of
 from penstock.columns.windows import ends_of
-from penstock.core.controller import EVERY, Controller, Measured
+from penstock.core.controller import EVERY, Arrivals, Controller, Measured
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, WatermarkState
 from penstock.core.window import WindowSpec
 
@@ -126,17 +126,16 @@ class _Run:
             slack = np.maximum(np.maximum.accumulate(self.lags[start:end]), known.slack)
         marks = np.maximum.accumulate(self.t_max[start:end] - slack)
         marks = np.maximum(marks, known.watermark)
-        ups = closings(self.window, known.watermark, marks).tolist()
-        begin = start
-        for up in ups:
-            self._receive(known, begin, start + up + 1, int(marks[up]))
-            begin = start + up + 1
-            yield int(self.seqs[begin - 1]) + 1, int(marks[up])
-        if begin < end:
-            self._receive(known, begin, end, int(marks[-1]))
+        bins = bins_of(self.lags[start:end])
+        begin = 0
+        for up in closings(self.window, known.watermark, marks).tolist():
+            known.receive(self._digest(start, bins, begin, up + 1), int(marks[up]))
+            begin = up + 1
+            yield int(self.seqs[start + up]) + 1, int(marks[up])
+        if begin < end - start:
+            known.receive(self._digest(start, bins, begin, end - start), int(marks[-1]))
 
-    def _receive(self, known: Controller, start: int, end: int, watermark: int) -> None:
-        cut = slice(start, end)
-        count = np.array([end - start])
-        (arrivals,) = digests(self.times[cut], self.lags[cut], count, self.window)
-        known.receive(arrivals, watermark)
+    def _digest(self, start: int, bins: Longs, first: int, last: int) -> Arrivals:
+        """Of records ``first`` to ``last`` - 1 after ``start``."""
+        cut = slice(start + first, start + last)
+        return digest(self.times[cut], self.lags[cut], Bins(bins, first, last), self.window)
