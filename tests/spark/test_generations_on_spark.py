@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.lake.generation import generations
+from penstock.lake.ingest import door
 from penstock.lake.log import HISTORY, slack_changes
 from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import answers_in_force, position, timely_answers
@@ -78,7 +79,10 @@ def test_a_changed_step_is_a_new_generation_answered_anew_and_the_other_goes_on(
     assert_same(truth["since"].corrected, found, position=False)
 
 
-def test_a_new_slack_holds_from_the_next_block(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_new_slack_holds_from_the_next_block(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "BLOCK", 256)
     source = {"files": str(tmp_path / "live"), "format": "parquet", "mode": "live"}
     steps = {"hourly": STEPS["hourly"][0]}
     scene = make_scene(tmp_path, source=source, steps=steps)
@@ -93,14 +97,14 @@ def test_a_new_slack_holds_from_the_next_block(spark: SparkSession, tmp_path: Pa
         return at is not None and at.sealed.block >= block
 
     first = len(blocks_of(lake.tables, lake.pipeline))
-    scene.answer(spark, 5, lambda _: sealed(first))
+    scene.answer(spark, 1, lambda _: sealed(first))
     edited = scene.config["steps"]["hourly"] | {"slack": {"max_delay": {"bound": "PT30M"}}}
     scene = Scene(tmp_path, scene.config | {"steps": {"hourly": edited}})
     write_files(tmp_path / "live" / "more", rows[4_500:], EACH_FILE)
     lake = scene.lake("hourly")
     lake.ingest()
     last = len(blocks_of(lake.tables, lake.pipeline))
-    scene.answer(spark, 5, lambda _: sealed(last))
+    scene.answer(spark, 1, lambda _: sealed(last))
     assert [c.block for c in slack_changes(lake.tables, "hourly")] in ([0, first], [0, last])
     assert len(generations(lake.tables, lake.step)) == 1
     assert len(sealed_rows(lake.tables, lake.step, 0)) >= 4

@@ -8,7 +8,6 @@ where the summary of a block leaves open which of its records closes a window.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from penstock.columns.arrays import Longs
 from penstock.columns.marks import note
 from penstock.columns.watermark import Mark, Steering, after_each, closings
 from penstock.core.controller import Controller, Measured
@@ -27,6 +26,16 @@ from penstock.lake.log import event_times
 
 AT_ONCE = 1 << 20
 """Records whose event times are read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A block whose records are looked at: its positions, and where the fold stands before it."""
+
+    first: int
+    last: int
+    state: WatermarkState
+    newest: int
 
 
 @dataclass
@@ -100,34 +109,34 @@ class Fold:
         self.newest = max([self.newest, *(b.t_max for b in run if b.live and b.t_max is not None)])
 
     def _move(self, run: Sequence[BlockSummary], spec: SlackSpec) -> None:
-        """Under ``fixed`` or ``max_delay``: blocks without consequences by their summaries."""
-        done = 0
-        while done < len(run) and (after := self._at_once(run[done], spec)) is not None:
-            self.state = after
-            self._passed(run[done : done + 1])
-            done += 1
-        if done == len(run):
-            return
-        seqs, times = self._records(run[done:])
-        before = self.state.watermark
-        marks, self.state = after_each(self.state, times, self.newest, spec)
-        for i in closings(self.window, before, marks).tolist():
-            note(self.marks, int(seqs[i]) + 1, int(marks[i]), self.window)
+        """Under ``fixed`` or ``max_delay``: of most blocks the summary says enough."""
+        later: list[_Place] = []
+        for block in run:
+            if block.t_max is not None:
+                place = _Place(self.seq + 1, block.last_seq, self.state, self.newest)
+                after = _by_summary(self.state, block, spec)
+                if after is None:
+                    self._close([place], spec)
+                else:
+                    closes = self.window.ends(after.watermark) > self.window.ends(
+                        self.state.watermark
+                    )
+                    later += [place] if closes else []
+                    self.state = after
+            self._passed([block])
+        if later:
+            state = self.state
+            self._close(later, spec)
+            self.state = state
 
-    def _at_once(self, block: BlockSummary, spec: SlackSpec) -> WatermarkState | None:
-        """The state after a block; none: it depends on the order of its records."""
-        state = self.state
-        if block.t_max is None:
-            return state
-        fixed = spec.policy is SlackPolicy.FIXED
-        if not fixed and block.lateness > state.k:
-            return None
-        slack = spec.span if fixed else state.k
-        t_max = max(state.t_max, block.t_max)
-        watermark = max(state.watermark, t_max - slack)
-        if self.window.ends(watermark) != self.window.ends(state.watermark):
-            return None
-        return WatermarkState(watermark, t_max, max(state.k, block.lateness), slack)
+    def _close(self, places: Sequence[_Place], spec: SlackSpec) -> None:
+        """Note which records of some blocks close windows; the state is that after the last."""
+        spans = [(place.first, place.last) for place in places]
+        for place, (seqs, times) in zip(places, event_times(self.events, spans), strict=True):
+            marks, self.state = after_each(place.state, times, place.newest, spec)
+            for i in closings(self.window, place.state.watermark, marks).tolist():
+                self.marks.append((int(seqs[i]) + 1, int(marks[i])))
+        self.marks.sort()
 
     def _steer(self, run: Sequence[BlockSummary], spec: SlackSpec, *, moves: bool) -> None:
         """Under a controller."""
@@ -137,15 +146,25 @@ class Fold:
         self._controller, last = known, run[-1].last_seq
         steering = Steering(known, self.seq)
         if moves and any(b.t_max is not None for b in run):
-            seqs, times = self._records(run)
+            ((seqs, times),) = event_times(self.events, [(self.seq + 1, last)])
             self.marks += steering.take(seqs, times, self.newest, last)
             self.state = known.state(self.state)
         else:
             self.state = steering.silent(self.state, run[0].kind, last)
         self.measured += steering.measured
 
-    def _records(self, run: Sequence[BlockSummary]) -> tuple[Longs, Longs]:
-        return event_times(self.events, self.seq + 1, run[-1].last_seq)
+
+def _by_summary(
+    state: WatermarkState, block: BlockSummary, spec: SlackSpec
+) -> WatermarkState | None:
+    """The state after a block; none: it hangs on the order of its records."""
+    assert block.t_max is not None  # noqa: S101
+    fixed = spec.policy is SlackPolicy.FIXED
+    if not fixed and block.lateness > state.k:
+        return None
+    slack, t_max = spec.span if fixed else state.k, max(state.t_max, block.t_max)
+    watermark = max(state.watermark, t_max - slack)
+    return WatermarkState(watermark, t_max, max(state.k, block.lateness), slack)
 
 
 def _runs(

@@ -1,6 +1,6 @@
 """The log's sealed blocks, and what was decided about slack."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from penstock.columns.arrays import Longs
 from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackSpec
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.commit import Table
-from penstock.lake.read import Spans, data_files, read_files, read_table
+from penstock.lake.read import Spans, data_files, read_files, read_groups, read_table
 from penstock.lake.tables import Tables
 
 SLACK = "slack"
@@ -71,29 +71,29 @@ def newest_live(blocks: Iterable[BlockSummary], newest: int) -> int:
     return max([newest, *(b.t_max for b in blocks if b.live and b.t_max is not None)])
 
 
-def event_times(events: Table, first: int, last: int) -> tuple[Longs, Longs]:
+def event_times(events: Table, spans: Sequence[tuple[int, int]]) -> list[tuple[Longs, Longs]]:
     """Live records in the order of their arrival.
 
     Args:
         events: the table.
-        first: position of the first that may be among them.
-        last: of the last one.
+        spans: first and last position of each run that is asked for.
 
     Returns:
-        Their positions, and their event times, us, each of shape (n,).
+        For each run the positions, and the event times, us, of its records, each of shape (n,).
     """
-    files = [f for f in data_files(events.refresh(), "arrival_seq") if f.holds(first, last)]
+    within = Spans("arrival_seq", tuple(spans))
+    files = [f for f in data_files(events.refresh(), "arrival_seq") if within.hold(f)]
     paths = [f.path for f in sorted(files, key=lambda f: f.least or 0)]
-    seq = pc.field("arrival_seq")
-    where = (seq >= first) & (seq <= last) & (pc.field("origin") == LIVE)
-    names = ["arrival_seq", "event_time"]
-    rows = read_files(events.spec.uri, paths, events.spec.schema, names, where)
+    schema, names = events.spec.schema, ["arrival_seq", "event_time"]
+    where = within.where(schema) & (pc.field("origin") == LIVE)
+    rows = read_groups(events.spec.uri, paths, schema, names, where)
     seqs = np.asarray(rows["arrival_seq"])
     times = np.asarray(pc.cast(rows["event_time"], pa.int64()))
     if (seqs[1:] < seqs[:-1]).any():  # a writer may swap row groups: few runs, each in order
         order = np.argsort(seqs, kind="stable")
         seqs, times = seqs[order], times[order]
-    return seqs, times
+    cuts = (slice(*np.searchsorted(seqs, [first, last + 1])) for first, last in spans)
+    return [(seqs[cut], times[cut]) for cut in cuts]
 
 
 def decisions_of(table: Table, step: str) -> list[dict[str, Any]]:

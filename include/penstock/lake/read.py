@@ -115,6 +115,17 @@ def read_files(
         return dataset.to_table(columns=list(columns), filter=where, use_threads=True)
 
 
+def read_groups(
+    uri: str, paths: Sequence[str], schema: pa.Schema, columns: Sequence[str], where: pc.Expression
+) -> pa.Table:
+    """As ``read_files``, but row groups as a whole: all that may hold a row that is asked for."""
+    with told(uri, paths):
+        dataset = _dataset(uri, paths, schema)
+        some = [piece.subset(where, schema=schema) for piece in dataset.get_fragments(where)]
+        found = ds.FileSystemDataset(some, schema, dataset.format, dataset.filesystem)
+        return found.to_table(columns=list(columns), use_threads=True)
+
+
 def read_pieces(
     uri: str,
     paths: Sequence[str],

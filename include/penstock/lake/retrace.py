@@ -258,7 +258,7 @@ class _Way:
         low, high, seqs, times = self._held
         if not low <= first <= last < high:
             low, high = first, max(first + RECORDS_AT_ONCE, last + 1)
-            seqs, times = event_times(self.events, low, high - 1)
+            ((seqs, times),) = event_times(self.events, [(low, high - 1)])
             self._held = low, high, seqs, times
         cut = slice(*np.searchsorted(seqs, [first, last + 1]))
         return seqs[cut], times[cut]
