@@ -40,7 +40,7 @@ KINDS = {
 }
 
 
-CELL = 4_096
+CELL = 64
 """Fewer positions are not worth a row that is sent to every task."""
 
 
