@@ -192,7 +192,8 @@ class Door:
         clock = micros(self.clock.now())
         now = max(clock, self._arrived)
         waiting = self._waiting[origin]
-        found = waiting.items(since, until)
+        closely = origin != LIVE or self._silence(origin, now) is not None
+        found = waiting.items(since, until, closely=closely)
         whole = [waiting.places.full(item) for item in found]
         items = tuple(found[: len(self._outlook.reached(whole, waiting.filesystem, now))])
         kind: BlockKind | None = BlockKind.DATA

@@ -40,15 +40,15 @@ def gone(known: Known) -> Iterator[list[Had]]:
 
 def not_taken_again(known: Known, files: Sequence[Found]) -> str | None:
     """A file that a person wants to be taken again, and that is gone before it was."""
-    names = names_of(files)
-    for had in known.awaited():
-        if had.item.path not in names and not _is_settled(known, had):
-            return had.item.path
-    return None
+    awaited = [had for had in known.awaited() if not _is_settled(known, had)]
+    names = names_of(files) if awaited else set()
+    return next((had.item.path for had in awaited if had.item.path not in names), None)
 
 
 def not_there(some: Sequence[Found], files: Sequence[Found], known: Known) -> list[Found]:
     """Which files are not there, also under no other name, as nobody knows; each once."""
+    if not some:
+        return []
     names, marks = names_of(files), {mark(f) for f in files}
     left = [f for f in dict.fromkeys(some) if f.real not in names and mark(f) not in marks]
     return [f for f in left if not any(_is_settled(known, had) for had in known.named(f.real))]
@@ -60,8 +60,10 @@ def emptied(missing: Missing, files: Sequence[Found]) -> dict[str, int]:
     Returns:
         How many files were taken from each, by its path from the source's folder; "." is that.
     """
-    left = {folder for f in files for folder in PurePosixPath(f.path).parents}
     found: dict[str, int] = {}
+    if not missing:
+        return found
+    left = {folder for f in files for folder in PurePosixPath(f.path).parents}
     for some in missing:
         folders = reversed(PurePosixPath(some[0].item.path).parents)
         folder = next((str(f) for f in folders if f not in left), None)

@@ -28,6 +28,7 @@ from penstock.lake.ingest.known import Known
 from penstock.lake.ingest.listing import Apart, Found, Listing
 from penstock.lake.ingest.notices import Notices
 from penstock.lake.ingest.place import said
+from penstock.lake.ingest.quiet import Quiet
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
 from penstock.lake.ingest.received import refuse_gone, rows_of
 from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
@@ -75,6 +76,7 @@ class Waiting:
         self._missed: list[Found] = []
         self._missing: list[list[Had]] = []
         self._listing = Listing()
+        self._quiet = Quiet(self.root)
         self._asked: Span | None = None
         self._rows: dict[Item, int | None] = {}
         self.notices = Notices(self.root)
@@ -102,12 +104,15 @@ class Waiting:
             named = self.places.own(item) if own else item
             self.known.take(named, number, own=own, named=item.path, reading=reading)
 
-    def items(self, since: int | None = None, until: int | None = None) -> list[Item]:
+    def items(
+        self, since: int | None = None, until: int | None = None, *, closely: bool = True
+    ) -> list[Item]:
         """What waits, in order, at most as much as one plan may hold.
 
         Args:
             since: only records with an event time at or after it, us.
             until: only records with an event time before it, us.
+            closely: list the folder also where it says that nothing came.
 
         Raises:
             SourceError: the source cannot be looked at now; what waits is not known.
@@ -120,7 +125,7 @@ class Waiting:
         asked, listed = wanted(since, until), self._asked
         self._asked = None  # what fails is listed anew
         chosen = _one_plan(self._queued(since, until)) if asked == listed else []
-        if not chosen:
+        if not chosen and (closely or self._listing.astray or not self._quiet.holds()):
             self._list()
             chosen = _one_plan(self._queued(since, until))
         if not chosen:
@@ -168,6 +173,7 @@ class Waiting:
             raise ConflictError(f"{self.root}: files came while it was listed; call again")
 
     def _list(self) -> None:
+        self._quiet.begin()
         self.known.folder = self.places.folder()
         found = self.places.listed()
         if not found.files and self._listing.files and found.folder != self._listing.folder:
@@ -191,9 +197,11 @@ class Waiting:
         self.notices.say(notices.PARTLY, partly(self._missing))
         self._missed = not_there(self._missed, found.files, self.known)
         self.notices.say(notices.MISSED, [file.path for file in self._missed])
+        self._quiet.listed(found.folders)
 
     def decide(self, decided: Decided) -> None:
         """Take note of what a person decided about its files."""
+        self._quiet.forget()
         self.known.decide(decided)
         if self.feed is not None:
             self.feed.again = {path for _, path in decided.again}
