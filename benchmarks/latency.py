@@ -18,6 +18,7 @@ import statistics
 import tempfile
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -113,9 +114,9 @@ def waits(tables: Tables, pipeline: Pipeline) -> tuple[list[float], list[float]]
     answers = rows_of(tables.answers(pipeline.specs[0]).uri, "window_start", "through_seq")
     for when, row in answers:
         first.setdefault(row["window_start"], (when, row["through_seq"]))
-    blocks, whole = [], []
+    blocks, whole, ends = [], [], sorted(sealed)
     for when, through in first.values():
-        there, plan = sealed[through]
+        there, plan = sealed[ends[bisect_left(ends, through)]]
         if there >= begin:
             blocks.append(when - there)
             whole.append(when - max(path.stat().st_mtime for path in files[plan]))
