@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.columns import watermark
+from penstock.lake import fold
 from penstock.lake.commit import Table
 from penstock.lake.generation import generations
 from penstock.lake.ingest import door
@@ -356,3 +357,29 @@ def test_the_same_answers_however_records_come_together_in_blocks(
     assert len(found[1][1]) > 30
     assert found[50] == found[1]
     assert found[65_536] == found[1]
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_fold_that_was_stopped_by_a_passing_error_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold, "AT_ONCE", 100)
+    whole = filled(tmp_path / "whole", "quantile")
+    whole.query(blocks=1_000).run()
+    lake = filled(tmp_path / "stopped", "quantile")
+    query = lake.query(blocks=1_000)
+    reads, times = [], fold.event_times
+
+    def stopped(events: Any, spans: Any) -> Any:
+        reads.append(spans)
+        if len(reads) == 6:
+            raise TimeoutError("the mount does not answer")
+        return times(events, spans)
+
+    monkeypatch.setattr(fold, "event_times", stopped)
+    with pytest.raises(TimeoutError):
+        query.work()
+    query.run()
+    assert len(reads) > 15
+    lake.check()
+    assert trace(lake)[-1] == trace(whole)[-1]

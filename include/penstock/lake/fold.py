@@ -62,6 +62,7 @@ class Fold:
     measured: list[Measured] = field(default_factory=list)
     _text: str = ""
     _controller: Controller | None = None
+    _broken: bool = False
 
     def start(self, state: WatermarkState, seq: int, newest: int, text: str) -> None:
         """Begin anew.
@@ -74,8 +75,9 @@ class Fold:
         """
         self.state, self.seq, self.newest = state, seq, newest
         self.marks, self.measured = [(seq + 1, state.watermark)], []
-        if text != self._text:
+        if text != self._text or self._broken:
             self._text, self._controller = text, None
+        self._broken = False
 
     @property
     def controller(self) -> str:
@@ -91,6 +93,7 @@ class Fold:
             blocks: that follow the last position taken, in order.
             changes: slack decisions, in the order they were made.
         """
+        self._broken = True  # a controller that was stopped halfway has seen too much to go on
         for spec, run in _runs([*blocks], changes):
             moves = run[0].live and run[0].kind is BlockKind.DATA
             if spec.tuning is not None:
@@ -103,6 +106,7 @@ class Fold:
                     self.state = self.state.silent(run[0].kind)
             self._passed(run)
             note(self.marks, self.seq + 1, self.state.watermark, self.window)
+        self._broken = False
 
     def _passed(self, run: Sequence[BlockSummary]) -> None:
         self.seq = run[-1].last_seq
