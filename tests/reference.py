@@ -11,6 +11,7 @@ where the door refused it (it keeps its number). Position in the whole stream = 
 """
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -291,13 +292,13 @@ def run(  # noqa: C901, PLR0912, PLR0915  in one piece, as one reads it
                     old[pair].append(record)
                 else:
                     late[pair].append((seq, record))
+    reached = [mark for mark, _ in closed_at]  # it never falls
     for pair, records in on_time.items():
-        end = pair[0] + step.window.size
-        closing = next((seq for mark, seq in closed_at if end <= mark), None)
-        if closing is None:
+        closing = bisect_left(reached, pair[0] + step.window.size)
+        if closing == len(reached):
             out.open_pairs += len(records)
         else:
-            out.timely[pair] = answer_of(step, records, closing)
+            out.timely[pair] = answer_of(step, records, closed_at[closing][1])
     for pair, found in late.items():
         out.late[pair] = answer_of(step, [r for _, r in found], max(s for s, _ in found))
     before = ends[start - 1] if start else -1
