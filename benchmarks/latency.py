@@ -99,14 +99,14 @@ def rows_of(uri: str, *columns: str) -> Iterator[tuple[float, dict[str, Any]]]:
                 yield path.stat().st_mtime, row
 
 
-def waits(tables: Tables, pipeline: Pipeline) -> tuple[list[float], list[float]]:
+def waits(tables: Tables, pipeline: Pipeline, folder: Path) -> tuple[list[float], list[float]]:
     """Seconds from block to answer and from file to answer, one a window."""
     sealed = {
         row["last_seq"]: (when, row["plan"])
         for when, row in rows_of(tables.blocks().uri, "last_seq", "plan")
     }
     files = {
-        row["number"]: [Path(item["path"]) for item in json.loads(row["positions"])]
+        row["number"]: [folder / item["path"] for item in json.loads(row["positions"])]
         for _, row in rows_of(tables.plans().uri, "number", "positions")
     }
     begin = min(when for when, _ in sealed.values()) + WARM_UP
@@ -140,7 +140,7 @@ def measured(spark: object, home: Path, rate: int, seconds: float) -> list[tuple
     time.sleep(5)
     alone.stop.set()
     running.join()
-    blocks, whole = waits(tables, pipeline)
+    blocks, whole = waits(tables, pipeline, home / "source")
     return [("block", blocks), ("file", whole)]
 
 
