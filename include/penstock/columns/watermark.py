@@ -102,7 +102,8 @@ class Steering:
             self._reach(firsts[i] - 1)
             known = self.controller
             mark = max(known.watermark, tops[i] - known.slack)
-            if known.steady and known.window.ends(mark) == known.window.ends(known.watermark):
+            stays = known.steady or arrivals.greatest <= known.slack
+            if stays and known.window.ends(mark) == known.window.ends(known.watermark):
                 known.receive(arrivals, mark)
             else:
                 yield from run.one_by_one(known, int(starts[i]), int(ends[i]))
