@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.columns.arrays import Longs
+from penstock.columns.windows import panes_of
 from penstock.core.controller import Arrivals
 from penstock.core.lateness import FINE
 from penstock.core.window import WindowSpec
@@ -76,9 +77,8 @@ def digest(times: Longs, lags: Longs, bins: Bins, window: WindowSpec) -> Arrival
         bins: the bins of their lateness.
         window: the step's windows.
     """
-    numbers, counts = np.unique((times - window.origin) // window.pane, return_counts=True)
-    starts = (numbers * window.pane + window.origin).tolist()
-    panes = dict(zip(starts, counts.tolist(), strict=True))
+    starts, counts = np.unique(panes_of(window, times), return_counts=True)
+    panes = dict(zip(starts.tolist(), counts.tolist(), strict=True))
     return Arrivals(int(times.max()), int(lags.max()), bins, panes)
 
 

@@ -66,8 +66,7 @@ class Steering:
 
     def silent(self, before: WatermarkState, kind: BlockKind, last: int) -> WatermarkState:
         """The state after a block without a live record; ``last``: its last position."""
-        learned = self.controller.greatest is not None and self._reach(last)
-        self.seq = last
+        learned = self._reach(last)
         if kind is not BlockKind.DATA:
             self.measured += self.controller.silent(before, kind)
         elif not learned:
@@ -75,12 +74,13 @@ class Steering:
         return self.controller.state(before)
 
     def _reach(self, position: int) -> bool:
-        """Positions up to one are taken; returns whether a step ended with one of them."""
+        """Positions up to one are taken; returns whether the controller made a step for it."""
         ended = (position + 1) // EVERY > (self.seq + 1) // EVERY
-        if ended:
+        learns = ended and self.controller.greatest is not None
+        if learns:
             self.measured += self.controller.step()
         self.seq = position
-        return ended
+        return learns
 
     def take(self, seqs: Longs, times: Longs, newest: int, last: int) -> Iterator[Mark]:
         """Take live records; gives the watermarks that close a window.

@@ -7,6 +7,7 @@ where the summary of a block leaves open which of its records closes a window.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from penstock.columns.marks import note
 from penstock.columns.watermark import Mark, Steering, after_each, closings
@@ -22,7 +23,7 @@ from penstock.core.slack import (
 )
 from penstock.core.window import BEGINNING, WindowSpec
 from penstock.lake.commit import Table
-from penstock.lake.log import event_times
+from penstock.lake.log import event_times, newest_live
 
 AT_ONCE = 1 << 20
 """Records whose event times are read at once."""
@@ -94,8 +95,7 @@ class Fold:
             changes: slack decisions, in the order they were made.
         """
         self._broken = True  # a controller that was stopped halfway has seen too much to go on
-        for spec, run in _runs([*blocks], changes):
-            moves = run[0].live and run[0].kind is BlockKind.DATA
+        for spec, moves, run in _runs(blocks, changes):
             if spec.tuning is not None:
                 self._steer(run, spec, moves=moves)
             else:
@@ -109,38 +109,34 @@ class Fold:
         self._broken = False
 
     def _passed(self, run: Sequence[BlockSummary]) -> None:
-        self.seq = run[-1].last_seq
-        self.newest = max([self.newest, *(b.t_max for b in run if b.live and b.t_max is not None)])
+        self.seq, self.newest = run[-1].last_seq, newest_live(run, self.newest)
 
     def _move(self, run: Sequence[BlockSummary], spec: SlackSpec) -> None:
         """Under ``fixed`` or ``max_delay``: of most blocks the summary says enough."""
-        later: list[_Place] = []
+        ends, later = self.window.ends, list[_Place]()
         for block in run:
             if block.t_max is not None:
                 place = _Place(self.seq + 1, block.last_seq, self.state, self.newest)
                 after = _by_summary(self.state, block, spec)
                 if after is None:
-                    self._close([place], spec)
-                else:
-                    closes = self.window.ends(after.watermark) > self.window.ends(
-                        self.state.watermark
-                    )
-                    later += [place] if closes else []
-                    self.state = after
+                    after = self._close([place], spec)
+                elif ends(after.watermark) > ends(self.state.watermark):
+                    later.append(place)
+                self.state = after
             self._passed([block])
         if later:
-            state = self.state
             self._close(later, spec)
-            self.state = state
 
-    def _close(self, places: Sequence[_Place], spec: SlackSpec) -> None:
-        """Note which records of some blocks close windows; the state is that after the last."""
+    def _close(self, places: Sequence[_Place], spec: SlackSpec) -> WatermarkState:
+        """Note which records of some blocks close windows; returns the state after the last."""
         spans = [(place.first, place.last) for place in places]
+        state = self.state
         for place, (seqs, times) in zip(places, event_times(self.events, spans), strict=True):
-            marks, self.state = after_each(place.state, times, place.newest, spec)
+            marks, state = after_each(place.state, times, place.newest, spec)
             for i in closings(self.window, place.state.watermark, marks).tolist():
                 self.marks.append((int(seqs[i]) + 1, int(marks[i])))
         self.marks.sort()
+        return state
 
     def _steer(self, run: Sequence[BlockSummary], spec: SlackSpec, *, moves: bool) -> None:
         """Under a controller."""
@@ -172,29 +168,15 @@ def _by_summary(
 
 
 def _runs(
-    blocks: Sequence[BlockSummary], changes: Sequence[SlackChange]
-) -> Iterator[tuple[SlackSpec, list[BlockSummary]]]:
+    blocks: Iterable[BlockSummary], changes: Sequence[SlackChange]
+) -> Iterator[tuple[SlackSpec, bool, list[BlockSummary]]]:
     """Blocks of live records that are read at once, under one slack; others one by one."""
     settled = max((change.block for change in changes), default=0)
-    run: list[BlockSummary] = []
-    known: SlackSpec | None = None
-    first = 0
-    for block in blocks:
+
+    def together(block: BlockSummary) -> tuple[SlackSpec, bool, int]:
         spec = changes[-1].spec if block.number >= settled else spec_at(changes, block.number)
         moves = block.live and block.kind is BlockKind.DATA
-        if (
-            run
-            and known is not None
-            and (not moves or spec != known or block.last_seq - first >= AT_ONCE)
-        ):
-            yield known, run
-            run = []
-        if not moves:
-            yield spec, [block]
-            continue
-        if not run:
-            first = block.last_seq
-        run.append(block)
-        known = spec
-    if run and known is not None:
-        yield known, run
+        return spec, moves, block.last_seq // AT_ONCE if moves else block.number
+
+    for (spec, moves, _), run in groupby(blocks, together):
+        yield spec, moves, [*run]

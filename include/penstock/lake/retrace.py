@@ -139,13 +139,13 @@ class _Way:
         self.decided = [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in decided]
         asked = [r for r in decided if r["reason"] == DECLARED and r["decided_at"] <= epoch.started]
         said = SlackSpec.from_text(asked[-1]["value"]) if asked else step.slack
-        self._steering: Steering | None = None
+        self._controller: Controller | None = None
         self._newest = BEGINNING
         self._held: tuple[int, int, Longs, Longs] = (0, 0, *2 * [np.zeros(0, np.int64)])
         self.marks: list[Mark] = []
         self.start = self._start(epoch.slack or said)  # former versions folded what the file said
         self.marks = [(BEGINNING, self.start.watermark)]
-        self._steering = None  # an epoch's has seen nothing
+        self._controller = None  # an epoch's has seen nothing
         self._after = {epoch.block: self.start}
         self._live(self.start)
 
@@ -205,7 +205,7 @@ class _Way:
         newest, self._newest = self._newest, int(times.max(initial=self._newest))
         if slack.tuning is not None:
             return self._steered(state, i, slack, kind, seqs, times, newest)
-        self._steering = None
+        self._controller = None
         if kind == "end":
             return replace(state, watermark=FOREVER)
         if kind == "idle":
@@ -241,13 +241,12 @@ class _Way:
         newest: int,
     ) -> WatermarkState:
         """Under a controller: it alone is shared with the speed layer, its laws are tested."""
-        held = None if self._steering is None else self._steering.controller
-        known = Controller.under(held, self.step.window, slack, state)
-        self._steering = Steering(known, self._last(i - 1))
-        last = self._last(i)
+        known = Controller.under(self._controller, self.step.window, slack, state)
+        self._controller, last = known, self._last(i)
+        steering = Steering(known, self._last(i - 1))
         if not len(times):
-            return self._steering.silent(state, BlockKind(kind), last)
-        self.marks += self._steering.take(seqs, times, newest, last)
+            return steering.silent(state, BlockKind(kind), last)
+        self.marks += steering.take(seqs, times, newest, last)
         return known.state(state)
 
     def _records(self, i: int) -> tuple[Longs, Longs]:

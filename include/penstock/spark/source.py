@@ -173,10 +173,9 @@ class LogReader(DataSourceStreamReader):
         self._follow(start["block"])
         assert self._blocks is not None  # noqa: S101
         assert self._fold is not None  # noqa: S101
-        self._pass(start["block"])
         if not self._waiting or self._waiting[-1].last_seq < start["seq"] + self.spec.records:
             self._waiting.extend(summaries(self._blocks.take()))
-            self._pass(start["block"])
+        self._pass(start["block"])
         taken = self._next(start["seq"])
         if not taken and not start["first"]:
             return start
