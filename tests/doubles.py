@@ -35,18 +35,19 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan
-from penstock.lake.log import slack_changes
+from penstock.lake.generation import Generation
+from penstock.lake.offset import StepOffset
 from penstock.lake.read import read_table
 from penstock.lake.registry import Registry
-from penstock.lake.start import epoch_of
 from penstock.lake.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
 from penstock.spark.mapper import Classes, map_records
-from penstock.spark.query import past_marks
-from penstock.spark.reducer import Reducer
-from penstock.spark.sink import StepSink
+from penstock.spark.query import step_start
+from penstock.spark.sink import QuerySink, StepSink
 from penstock.spark.source import LogReader, SourceSpec
+from penstock.spark.state_host import StateHost
+from penstock.spark.tick import Status, Tick
 from penstock.spark.wire import (
     ANSWER,
     CLASSES,
@@ -150,6 +151,9 @@ class FakeMap:
     def removeKey(self, key: Any) -> None:  # noqa: N802
         del self._content[_plain(key)]
 
+    def clear(self) -> None:
+        self._content.clear()
+
 
 class FakeHandle:
     """The states of one key, by name; ``content`` is all there is to keep."""
@@ -164,19 +168,21 @@ class FakeHandle:
         return FakeMap(self.content.setdefault(name, {}))
 
 
-def reduce(step: StepSpec, states: dict[int, Any], incoming: pa.Table, pieces: int = 1) -> pa.Table:
-    """What the reducer gives for one micro-batch, all shards; changes ``states``."""
+def reduce(
+    steps: Sequence[StepSpec], states: dict[int, Any], incoming: pa.Table, pieces: int = 1
+) -> pa.Table:
+    """What the state host gives for one micro-batch, all shards; changes ``states``."""
     found = [PACKET.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
         rows = incoming.filter(pc.equal(incoming["shard"], shard))
-        reducer = Reducer(step)
-        reducer.init(FakeHandle(states.setdefault(shard, {})))
+        host = StateHost(steps)
+        host.init(FakeHandle(states.setdefault(shard, {})))
         cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
         frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]
-        for out in reducer.handleInputRows(shard, iter(frames), None):
+        for out in host.handleInputRows(shard, iter(frames), None):
             assert isinstance(out, pd.DataFrame)
             found.append(pa.Table.from_pandas(out, schema=PACKET, preserve_index=False))
-        reducer.close()
+        host.close()
     return pa.concat_tables(found)
 
 
@@ -248,7 +254,7 @@ def answer(
     """The speed layer over blocks, cut into micro-batches before the blocks ``cuts``."""
     events, out, states = events_of(step, blocks), Answered(), dict[int, Any]()
     of, whole = np.asarray(events["block"]), [*folded(step, blocks, State())]
-    for lo, hi in pairwise(sorted({0, len(blocks), *cuts})):
+    for number, (lo, hi) in enumerate(pairwise(sorted({0, len(blocks), *cuts}))):
         first, last = whole[lo], whole[hi - 1]
         found = [(first.first, first.before.watermark)]
         for n in range(lo, hi):
@@ -256,27 +262,23 @@ def answer(
             at = whole[n].first + len(blocks[n].records)
             note(found, at, whole[n].after.watermark, step.window)
         marks = Marks.of(found)
-        meta = {
-            "from": first.before.watermark,
-            "to": last.after.watermark,
-            "marks": marks.to_text(),
-        }
+        ids = tuple(range(shards))
+        at = StepOffset(0, number, hi, -1, last.after, "", ids, marks.to_text())
+        tick = Tick(step.name, first.before.watermark, 0, at)
         rows = events.filter(pa.array((of >= lo) & (of < hi)))
-        _note(step, reduce(step, states, _incoming(step, rows, marks, meta, shards), pieces), out)
+        _note(step, reduce([step], states, _incoming(step, rows, tick), pieces), out)
     return out
 
 
-def _incoming(
-    step: StepSpec, events: pa.Table, marks: Marks, meta: dict[str, Any], shards: int
-) -> pa.Table:
-    wire = Wire(step)
+def _incoming(step: StepSpec, events: pa.Table, tick: Tick) -> pa.Table:
+    wire, shards = Wire(step), tick.at.shards
     classes = Classes()
-    partials = wire.to_inner(map_records(step, events, Marks.from_text(marks.to_text()), classes))
+    partials = wire.to_inner(map_records(step, events, Marks.from_text(tick.at.marks), classes))
     keys = [partials[k] for k in wire.layout.keys]
-    which = hash_rows(keys, partials.num_rows) % shards
-    out = [message(shard, PUNCTUATION, meta) for shard in range(shards)]
-    out += [packets(n, PARTIAL, partials.filter(pa.array(which == n))) for n in range(shards)]
-    out.append(message(shards - 1, CLASSES, classes.message()))
+    which = hash_rows(keys, partials.num_rows) % len(shards)
+    out = [message(shard, PUNCTUATION, tick.to_json()) for shard in shards]
+    out += [packets(n, PARTIAL, partials.filter(pa.array(which == n))) for n in shards]
+    out.append(message(shards[-1], CLASSES, classes.message()))
     return pa.concat_tables(out)
 
 
@@ -293,10 +295,10 @@ def _note(step: StepSpec, found: pa.Table, out: Answered) -> None:
     for i, row in enumerate(late.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
         out.late.setdefault(pair, []).append(late.slice(i, 1))
-    told = messages_in(found, STATUS)
-    out.open_pairs = sum(shard["open"] for shard in told)
-    for shard in told:
-        out.classes.add(shard["classes"])
+    told = [Status.from_json(content) for content in messages_in(found, STATUS)]
+    out.open_pairs = sum(status.open_pairs for status in told)
+    for status in told:
+        out.classes.add(status.classes.message())
     out.batches += 1
 
 
@@ -401,12 +403,12 @@ class BlockReader(LogReader):
 
     blocks = 1_000
 
-    def _next(self, seq: int) -> list[BlockSummary]:
-        return self._waiting[: self.blocks]
+    def _take(self, blocks: Sequence[BlockSummary], seq: int) -> Sequence[BlockSummary]:
+        return blocks[: self.blocks]
 
 
 class LocalQuery:
-    """One run of a step's query; make a new one after a death.
+    """One run of a query, with all its steps; make a new one after a death.
 
     Args:
         blocks: most blocks a micro-batch takes.
@@ -417,26 +419,34 @@ class LocalQuery:
         self,
         tables: Tables,
         pipeline: Pipeline,
-        step: StepSpec,
+        query: str,
         clock: Any,
         *,
         blocks: int = 1_000,
         dies: Callable[[], None] = lambda: None,
     ) -> None:
-        spec = tables.events(pipeline.types)
-        self.generation = Registry(tables, clock, pipeline).start(step)
-        epoch = epoch_of(tables, step, self.generation)
-        changes = tuple(slack_changes(tables, step.name))
-        past = past_marks(tables, Table(spec), epoch, self.generation, changes, step.window)
-        self.step, self.dies = step, dies
-        self.reader = BlockReader(
-            SourceSpec(step, tables, spec, self.generation, past, (0, 1), 2, 1_000_000)
-        )
+        self.steps, self.dies = pipeline.queries[query], dies
+        begun = Registry(tables, clock, pipeline).start(query, self.steps)
+        self.generations = begun.generations
+        events = tables.events(pipeline.types)
+        starts = [step_start(tables, events, s, begun.generations[s.name]) for s in self.steps]
+        shards = tuple((2 * n, 2 * n + 1) for n in range(20))
+        spec = SourceSpec(tables, events, tuple(starts), shards, 2, 1_000_000)
+        self.reader = BlockReader(spec)
         self.reader.blocks = blocks
-        self.folder = path_of(tables.checkpoint(step, self.generation.number))
-        self.sink = StepSink(tables, step, self.generation, clock, lambda _: None)
+        self.folder = path_of(begun.checkpoint)
+        self.stands_still: dict[str, str] = {}
+        sinks = [StepSink(tables, step, begun.generations[step.name], clock, lambda *_: None)
+                 for step in self.steps]  # fmt: skip
+        self.sink = QuerySink(sinks, self.stands_still.__setitem__)
         for name in ("offsets", "commits", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
+
+    @property
+    def generation(self) -> Generation:
+        """Of its only step."""
+        (found,) = self.generations.values()
+        return found
 
     def work(self) -> bool:
         """One micro-batch, a replayed one first; whether there was one."""
@@ -458,7 +468,7 @@ class LocalQuery:
             batches = list(reader.read(part))
             if batches:
                 incoming.append(pa.Table.from_batches(batches))
-        rows = reduce(self.step, states, pa.concat_tables(incoming))
+        rows = reduce(self.steps, states, pa.concat_tables(incoming))
         self.dies()
         (self.folder / "state" / str(number)).write_bytes(pickle.dumps(states))
         self.sink(_Frame(rows), number)

@@ -15,9 +15,11 @@ from penstock.columns import watermark
 from penstock.config.pipeline import Pipeline
 from penstock.core.controller import Arrivals, Controller
 from penstock.core.lateness import bin_of
+from penstock.core.place import path_of
 from penstock.core.slack import SlackChange, spec_at
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
+from penstock.lake.checkpoint import newest_checkpoint
 from penstock.lake.commit import Table
 from penstock.lake.correction import CorrectionPlan, Planner, plans, touched
 from penstock.lake.generation import generations
@@ -79,7 +81,18 @@ class Lake:
         return run_through(self.door(), origin, None, None)
 
     def query(self, **options: Any) -> LocalQuery:
-        return LocalQuery(self.tables, self.pipeline, self.step, self.clock, **options)
+        return LocalQuery(self.tables, self.pipeline, self.query_name, self.clock, **options)
+
+    @property
+    def query_name(self) -> str:
+        """Of the query that runs the step."""
+        found = self.pipeline.queries.items()
+        return next(name for name, steps in found if self.step in steps)
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's, of the step's query: the newest."""
+        return path_of(newest_checkpoint(self.tables, self.query_name).uri)
 
     def planner(self, run_id: str = "r") -> Planner:
         return Planner(self.tables, self.step, self.clock, run_id)
@@ -372,11 +385,8 @@ class World:
     def forget(self) -> None:
         """Spark's checkpoint is lost, in part or as a whole."""
         self.counts["losses"] += 1
-        from penstock.lake.generation import generations
-
-        newest = generations(self.lake.tables, self.lake.step)[-1].number
-        folder = Path(self.lake.tables.checkpoint(self.lake.step, newest))
-        lose_memory(folder, self.draw.choice(["newest", "newest", "offsets", "commits", "all"]))
+        how = self.draw.choice(["newest", "newest", "offsets", "commits", "all"])
+        lose_memory(self.lake.checkpoint, how)
 
     def finish(self) -> None:
         """Everything waiting is taken, answered and corrected."""

@@ -20,14 +20,15 @@ import pytest
 from rich.console import Console
 
 from penstock.config.catalog import Catalog
+from penstock.config.pipeline import TOGETHER
 from penstock.config.settings import Settings
 from penstock.core import crash
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.request import Job, JobRequest
 from penstock.core.step import StepSpec
 from penstock.lake import files, maintain
+from penstock.lake.checkpoint import note_failure
 from penstock.lake.commit import Table
-from penstock.lake.generation import note_failure
 from penstock.lake.ingest import door, source
 from penstock.lake.log import LIVE
 from penstock.lake.proposed import propose
@@ -72,8 +73,7 @@ def _ingest(settings: Settings, _blocks: int) -> None:
     pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
     tables, clock = Tables(settings.lake_uri, NAME), SystemClock()
     with Heart(StreamPaths(settings.streams, NAME)):
-        for step in pipeline.specs:
-            Registry(tables, clock, pipeline).start(step)
+        Registry(tables, clock, pipeline).start_all()
         door.run_through(door.Door(tables, pipeline, settings.home, clock), LIVE, None, None)
 
 
@@ -120,8 +120,7 @@ def _restore(settings: Settings, _blocks: int) -> None:
 
 
 def _failure(settings: Settings, _blocks: int) -> None:
-    pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
-    note_failure(Tables(settings.lake_uri, NAME), pipeline.specs[0])
+    note_failure(Tables(settings.lake_uri, NAME), TOGETHER)
 
 
 def _judge(settings: Settings, _blocks: int) -> None:

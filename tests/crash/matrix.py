@@ -15,7 +15,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.core.place import path_of
 from penstock.lake import durable
 from penstock.lake.correction import pending_count
 from penstock.lake.generation import generations
@@ -173,7 +172,7 @@ class Row:
             assert time.monotonic() < until
             with suppress(OSError):
                 folder = Path(tables.uri("checkpoints"))
-                seen |= {str(p) for p in folder.glob(f"*/*/*/state/*/*/**/{pattern}")}
+                seen |= {str(p) for p in folder.glob(f"*/*/state/*/*/**/{pattern}")}
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         kill_marked(mark_of(scene), set())
@@ -194,9 +193,7 @@ class Row:
         shutil.copytree(crashed / "lake", scene.home / "lake")
         moved(scene.home / "lake", crashing / "lake")
         damage = "lost state changes" if self.point in FAILURE else self.point
-        for lake in scene.lakes.values():
-            number = generations(lake.tables, lake.step)[-1].number
-            lose(path_of(lake.tables.checkpoint(lake.step, number)), damage)
+        lose(next(iter(scene.lakes.values())).checkpoint, damage)
         return scene
 
     def audit(self, scene: Scene) -> list[str]:
@@ -239,10 +236,9 @@ def _decide(lakes: list[Lake]) -> None:
 
 
 def _stream(lakes: list[Lake]) -> None:
-    queries = [lake.query(blocks=OTHER_CUT) for lake in lakes]
+    query = lakes[0].query(blocks=OTHER_CUT)
     lakes[0].ingest()
-    for query in queries:
-        query.run()
+    query.run()
 
 
 def _correct(lakes: list[Lake]) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.config.pipeline import TOGETHER
 from penstock.core import crash
-from penstock.core.place import path_of
-from penstock.lake.generation import FAILED, FAILURES, failures, note_failure
+from penstock.lake.checkpoint import FAILED, FAILURES, failures, note_failure
 from tests.crash.life import Life
 from tests.crash.matrix import Row
 from tests.crash.points import LIBRARY, marks, sites, uncovered, unreached
@@ -76,13 +76,13 @@ def test_a_point_is_an_empty_function_unless_a_test_arms_it() -> None:
 def test_a_count_of_failures_that_was_emptied_counts_as_none(tmp_path: Path) -> None:
     lake = make_lake(tmp_path, CASES["sites"])
     lake.query()
-    folder = path_of(lake.tables.checkpoint(lake.step, 0))
+    folder = lake.checkpoint
     for _ in range(FAILURES):
-        note_failure(lake.tables, lake.step)
+        note_failure(lake.tables, TOGETHER)
     assert failures(str(folder), None) == FAILURES
     (folder / FAILED).write_text("")
     assert failures(str(folder), None) == 0
-    note_failure(lake.tables, lake.step)
+    note_failure(lake.tables, TOGETHER)
     assert failures(str(folder), None) == 1
     assert lake.query().generation.number == 0
 

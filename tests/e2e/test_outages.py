@@ -9,8 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from penstock.config.pipeline import TOGETHER
 from penstock.lake import view
-from penstock.lake.generation import generations
+from penstock.lake.checkpoint import newest_checkpoint
 from tests.e2e.rides import RideFiles, RideTruth
 from tests.e2e.running import Embedded, Rest, eventually
 
@@ -30,17 +31,13 @@ def streaming(audited: None, embedded: Embedded, airflow: Rest) -> Iterator[None
 
 
 def in_micro_batch(embedded: Embedded) -> bool:
-    """Whether Spark has begun a micro-batch of some step that it has not committed."""
-    for step in embedded.pipeline.specs:
-        newest = generations(embedded.tables, step)[-1]
-        checkpoint = Path(embedded.tables.checkpoint(step, newest.number))
-        begun, done = (
-            {entry.name for entry in (checkpoint / folder).glob("[0-9]*")}
-            for folder in ("offsets", "commits")
-        )
-        if begun - done:
-            return True
-    return False
+    """Whether Spark has begun a micro-batch that it has not committed."""
+    checkpoint = Path(newest_checkpoint(embedded.tables, TOGETHER).uri)
+    begun, done = (
+        {entry.name for entry in (checkpoint / folder).glob("[0-9]*")}
+        for folder in ("offsets", "commits")
+    )
+    return bool(begun - done)
 
 
 def own_processes(embedded: Embedded) -> list[psutil.Process]:

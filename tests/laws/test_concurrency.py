@@ -204,7 +204,7 @@ def test_an_append_in_the_middle_of_a_compaction(
 def second_host_registers(lake: Lake) -> None:
     """Another host finds no checkpoint and begins a generation; the first one keeps its own."""
     newest = generations(lake.tables, lake.step)[-1].number
-    folder = Path(lake.tables.checkpoint(lake.step, newest))
+    folder = lake.checkpoint
     away = folder.rename(folder.with_name("away"))
     lake.query()
     assert generations(lake.tables, lake.step)[-1].number == newest + 1
@@ -248,7 +248,7 @@ def test_what_a_replaced_host_commits_after_its_last_look_does_not_count(
 
 def test_of_two_hosts_that_begin_at_the_same_moment_one_is_refused(tmp_path: Path) -> None:
     lake, _ = half_answered(tmp_path)
-    lose_memory(Path(lake.tables.checkpoint(lake.step, 0)), "all")
+    lose_memory(lake.checkpoint, "all")
     with (
         meanwhile("registry", lambda: lake.query(blocks=2).run()),
         pytest.raises(TransientError, match="began generation 1 at the same moment"),

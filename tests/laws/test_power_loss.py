@@ -237,5 +237,5 @@ def edit(lake: Lake) -> None:
     """Another slack and a lost checkpoint: the next generation is registered."""
     if lake.step.slack.span != micros(timedelta(minutes=1)):
         lake.edit(slack={"fixed": "PT1M"})
-        lose_memory(path_of(lake.tables.checkpoint(lake.step, 0)), "all")
+        lose_memory(lake.checkpoint, "all")
     lake.query()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psutil
 
 from penstock.core.place import path_of
-from penstock.lake.generation import generations
+from penstock.lake.checkpoint import newest_checkpoint
 from penstock.runtime.streams import control
 from penstock.runtime.streams.processes import kill_marked
 from tests.doubles import lose_memory
@@ -164,11 +164,8 @@ class Faults(threading.Thread):
     def _lose(self, how: str) -> bool:
         with self.keeper.away():
             kill_marked(self.scene.paths.mark, set())
-            for step in self.scene.pipeline.specs:
-                known = generations(self.scene.tables, step)
-                if not known or self.draw.random() < 0.3:
-                    continue
-                folder = path_of(self.scene.tables.checkpoint(step, known[-1].number))
+            for query in self.scene.pipeline.queries:
+                folder = path_of(newest_checkpoint(self.scene.tables, query).uri)
                 if how != "newest commits":
                     lose_memory(folder, how)
                     continue

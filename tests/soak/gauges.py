@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 
 from penstock.core.place import path_of
 from penstock.core.step import StepSpec
+from penstock.lake.checkpoint import newest_checkpoint
 from penstock.lake.commit import Table
-from penstock.lake.generation import generations
 from penstock.lake.read import read_table
 from penstock.lake.view import position
 from tests.soak.feeder import Feeder
@@ -37,7 +37,7 @@ class Sample:
         dead_files: data files replaced by compaction, which vacuum keeps a week.
         log_files: commits and checkpoints in the tables' logs.
         spark_files: of Spark's checkpoints.
-        state_mib: size of Spark's checkpoints of the generations that run.
+        state_mib: size of Spark's checkpoints of the queries that run.
     """
 
     seconds: float
@@ -100,7 +100,7 @@ class Gauges(threading.Thread):
             state_pairs=sum(0 if a is None else a.sealed.open_pairs for a in at),
             memory_mib=sum(_resident(p) for p in tree(scene)) / MEBI,
             **self._files(),
-            state_mib=sum(self._state(step) for step in specs) / MEBI,
+            state_mib=sum(map(self._state, scene.pipeline.queries)) / MEBI,
         )
         if not self.samples or sample.sealed > self.samples[-1].sealed or sample.sealed == sent:
             self._moved = time.time()
@@ -111,10 +111,9 @@ class Gauges(threading.Thread):
         rows = read_table(Table(self.scene.tables.control(step)), ["pairs_late"])
         return pc.sum(rows["pairs_late"]).as_py() or 0
 
-    def _state(self, step: StepSpec) -> int:
-        known = generations(self.scene.tables, step)
-        folder = path_of(self.scene.tables.checkpoint(step, known[-1].number)) if known else None
-        return sum(_size(path) for path in folder.rglob("*")) if folder else 0
+    def _state(self, query: str) -> int:
+        folder = path_of(newest_checkpoint(self.scene.tables, query).uri)
+        return sum(_size(path) for path in folder.rglob("*"))
 
     def _files(self) -> dict[str, int]:
         spark = self.scene.lake / "checkpoints"

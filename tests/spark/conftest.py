@@ -72,8 +72,8 @@ class Scene:
 
     def begin(self) -> None:
         """Register every step on the log as it is now, so that what follows is no history."""
-        for lake in self.lakes.values():
-            Registry(lake.tables, lake.clock, lake.pipeline).start(lake.step)
+        lake = next(iter(self.lakes.values()))
+        Registry(lake.tables, lake.clock, lake.pipeline).start_all()
 
     def copy(self, home: Path) -> "Scene":
         """The same tables in another place; the source files stay where they are."""

@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.lake.generation import generations, spark_progress
+from penstock.lake.checkpoint import newest_checkpoint
+from penstock.lake.generation import generations
 from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import late_at, position, timely_answers
 from penstock.spark.layout import Layout
@@ -91,10 +92,10 @@ def test_a_run_whose_checkpoint_was_deleted_in_the_middle(
     scene.answer(spark, 1, lambda pulse: pulse.steps.get("hourly", {}).get("block", 0) >= 5)
     lost, kept = scene.lakes["hourly"], scene.lakes["since"]
     assert 5 <= batches(lost) < len(truth["hourly"].watermarks) - 1
-    shutil.rmtree(lost.tables.checkpoint(lost.step, 0))
+    shutil.rmtree(lost.checkpoint)
     scene.answer(spark, 2)
     assert [g.number for g in generations(lost.tables, lost.step)] == [0, 1]
-    assert [g.number for g in generations(kept.tables, kept.step)] == [0]
+    assert [g.number for g in generations(kept.tables, kept.step)] == [0, 1]
     assert_answers_of_the_log(scene, truth)
 
 
@@ -108,8 +109,7 @@ def test_a_run_killed_in_the_middle_and_resumed(
     with slow_host(environment, tmp_path / "killed.log") as process:
         eventually(lambda: batches(hourly) >= 6 or process.poll() is not None)
     assert 6 <= batches(hourly) < len(truth["hourly"].watermarks) - 1, "killed in mid-run"
-    offsets, _ = spark_progress(hourly.tables.checkpoint(hourly.step, 0))
-    assert offsets
+    assert newest_checkpoint(hourly.tables, hourly.query_name).logged
     done = subprocess.run(
         [sys.executable, "spark_jobs/stream.py", "--job=stream", "--run-id=again", "--pipeline=p"],
         cwd=Settings().root, env=environment, capture_output=True, text=True, timeout=DEADLINE,

@@ -34,6 +34,8 @@ COUNTS = ("s", "ms", "us")
 OTHER_ZONES = ("right/", "posix")
 """Of clocks that count leap seconds; the same ones once more."""
 NO_FILE = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+TOGETHER, APART = "together", "apart"
+"""Names of queries: of the one that runs all steps but those that run apart."""
 DIRECTIVES = "YymbBdjHIpMSfzaA%"
 
 
@@ -339,6 +341,15 @@ class Pipeline(Intake, Named):
             ValueError: an expression is wrong; ``Catalog`` reports it with its line.
         """
         return tuple(step.spec(name, self.types) for name, step in self.steps.items())
+
+    @cached_property
+    def queries(self) -> dict[str, tuple[StepSpec, ...]]:
+        """The steps by the query that runs them: one for all, and one for each that is apart."""
+        found: dict[str, list[StepSpec]] = {}
+        for step in self.specs:
+            name = f"{APART}-{step.name}" if self.steps[step.name].apart else TOGETHER
+            found.setdefault(name, []).append(step)
+        return {name: tuple(steps) for name, steps in found.items()}
 
     def spec(self, step: str) -> StepSpec:
         """One step; KeyError if there is none of that name."""

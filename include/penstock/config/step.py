@@ -92,6 +92,9 @@ class StepConfig(Model):
     quality: Quality | None = Field(
         default=None, description="How good timely answers must be; for slack pd and quantile."
     )
+    apart: bool = Field(
+        default=False, description="Run by a query of its own, which a heavy step may need."
+    )
 
     @field_validator("measures")
     @classmethod

@@ -6,17 +6,12 @@ epoch goes on at the sealed position with its state rebuilt from the log.
 See docs/concepts/timely-answers.md.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.fs
 
-from penstock.core.crash import reached
-from penstock.core.place import path_of
 from penstock.core.slack import SlackChange, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
@@ -24,13 +19,7 @@ from penstock.lake.commit import Table
 from penstock.lake.fold import Fold
 from penstock.lake.log import newest_live_before, read_summaries
 from penstock.lake.read import read_table
-from penstock.lake.tables import Definition, Tables, opened
-
-FORM = 7
-"""Of what a checkpoint holds: the source's offsets and the reducer's state. Raise it with any
-change of either: a checkpoint of another form is not gone on with, but rebuilt from the log."""
-FAILED = "penstock_failed"
-FAILURES = 3
+from penstock.lake.tables import Definition, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,95 +137,3 @@ def lived(
     fold.start(start.state, start.seq, newest_live_before(tables, start.block), controller)
     fold.take(read_summaries(tables, start.block, before), changes)
     return fold
-
-
-def spark_progress(checkpoint: str) -> tuple[dict[int, int], int | None]:
-    """What Spark's checkpoint knows.
-
-    Returns:
-        Micro-batches in its offset log with the block each ends before, and its last committed
-        micro-batch; none: none. Of another form than this code's it knows nothing.
-    """
-    filesystem, root = opened(checkpoint)
-    logged = {}
-    for number, path in _numbered(filesystem, f"{root}/offsets"):
-        with filesystem.open_input_file(path) as stream:
-            lines = stream.read().decode().splitlines()
-        offset = _offset(lines)
-        if offset is not None:
-            if offset.get("form") != FORM:
-                return {}, None
-            logged[number] = int(offset["block"])
-    committed = [n for n, _ in _numbered(filesystem, f"{root}/commits")]
-    return logged, max(committed, default=None)
-
-
-def note_failure(tables: Tables, step: StepSpec) -> None:
-    """Count a failed run of the newest generation's query at the micro-batch it stands at.
-
-    After ``FAILURES`` at the same one its checkpoint is taken for damaged: the next start
-    rebuilds the state from the log.
-    """
-    found = current(tables, step)
-    if found is None:
-        return
-    folder = path_of(tables.checkpoint(step, found[1].number))
-    _, committed = spark_progress(str(folder))
-    path = folder / FAILED
-    count = failures(str(folder), committed) + 1
-    folder.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    reached("before failure")
-    new.write_text(f"{committed} {count}")
-    new.replace(path)  # a file written in part would end every later start
-    reached("after failure")
-
-
-def drop_former_checkpoints(tables: Tables, step: StepSpec) -> int:
-    """Remove the checkpoints of generations that were replaced; how many there were."""
-    removed = 0
-    if not Table(tables.registry()).exists():
-        return removed
-    for former in generations(tables, step)[:-1]:
-        uri = tables.uri("checkpoints", step.name, former.fingerprint, str(former.number))
-        filesystem, root = opened(uri)
-        if filesystem.get_file_info(root).type is pyarrow.fs.FileType.Directory:
-            filesystem.delete_dir(root)
-            removed += 1
-    return removed
-
-
-def failures(checkpoint: str, committed: int | None) -> int:
-    """How often in a row the query failed at the micro-batch after the committed one."""
-    path = path_of(checkpoint) / FAILED
-    if not path.exists():
-        return 0
-    at, _, count = path.read_text().partition(" ")  # of an emptied file: nothing
-    return int(count) if count.isdigit() and at == str(committed) else 0
-
-
-def _offset(lines: list[str]) -> dict[str, Any] | None:
-    try:
-        offset = json.loads(lines[2])
-    except (IndexError, ValueError):  # written in part: as good as not there
-        return None
-    return offset if isinstance(offset, dict) and "block" in offset else None
-
-
-def remembers(checkpoint: str) -> bool:
-    """Whether there is any offset or state in a checkpoint, of use or not."""
-    filesystem, root = opened(checkpoint)
-    folders = (f"{root}/offsets", f"{root}/state")
-    return any(
-        info.type is pyarrow.fs.FileType.File
-        for folder in folders
-        for info in filesystem.get_file_info(
-            pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
-        )
-    )
-
-
-def _numbered(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[tuple[int, str]]:
-    selector = pyarrow.fs.FileSelector(folder, allow_not_found=True)
-    infos = filesystem.get_file_info(selector)
-    return sorted((int(i.base_name), i.path) for i in infos if i.base_name.isdigit())

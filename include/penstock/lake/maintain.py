@@ -9,10 +9,10 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
+from penstock.lake.checkpoint import drop_former_checkpoints
 from penstock.lake.commit import BY_HAND, Table, checkpoint, writer
 from penstock.lake.damage import require_whole
 from penstock.lake.durable import sync_commits
-from penstock.lake.generation import drop_former_checkpoints
 from penstock.lake.tables import Tables, TableSpec
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,10 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
     """Compact and vacuum the tables of one pipeline.
 
     Returns:
-        Files compacted by table and former checkpoints removed by step, where there were any.
+        Files compacted by table, and former checkpoints removed, where there were any.
     """
     done = {name: _maintain(spec) for name, spec in specs_of(tables, pipeline).items()}
-    for step in pipeline.specs:
-        done[f"checkpoints/{step.name}"] = drop_former_checkpoints(tables, step)
+    done["checkpoints"] = drop_former_checkpoints(tables)
     return {name: files for name, files in done.items() if files}
 
 

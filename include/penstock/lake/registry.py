@@ -1,10 +1,10 @@
-"""Decides with which generation a step's query starts, and writes it down first.
+"""Decides with which generation each step of a query starts, and writes it down first.
 
 The row of ``registry`` holds all that a fold goes on from: a rebuild and an audit get the same.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -13,24 +13,34 @@ from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.slack import BlockKind, SlackSpec, WatermarkState, spec_at
 from penstock.core.step import StepSpec
+from penstock.lake.checkpoint import (
+    Checkpoint,
+    Going,
+    create,
+    newest_checkpoint,
+    next_checkpoint,
+)
 from penstock.lake.commit import Table, settle
 from penstock.lake.fold import Fold
-from penstock.lake.generation import (
-    FAILURES,
-    Generation,
-    Sealed,
-    controller_at,
-    current,
-    failures,
-    generations,
-    remembers,
-    spark_progress,
-)
+from penstock.lake.generation import Generation, Sealed, controller_at, current, generations
 from penstock.lake.log import SLACK, decisions_of, next_block, read_summaries, slack_changes
 from penstock.lake.proposed import DECLARED, declared
 from penstock.lake.sealed import last_sealed
 from penstock.lake.start import after_history, completed
 from penstock.lake.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How a query starts.
+
+    Attributes:
+        checkpoint: its folder.
+        generations: by the name of their step.
+    """
+
+    checkpoint: str
+    generations: Mapping[str, Generation]
 
 
 class Registry:
@@ -39,40 +49,64 @@ class Registry:
     def __init__(self, tables: Tables, clock: Clock, pipeline: Pipeline) -> None:
         self.tables, self.clock = tables, clock
         self.live = pipeline.source.mode is Mode.LIVE
+        self.queries = pipeline.queries
         self.events = Table(tables.events(pipeline.types))
         self.registry = Table(tables.registry())
         self.decisions = Table(tables.decisions())
 
-    def start(self, step: StepSpec) -> Generation:
-        """Go on where that is a plain continuation, else begin a new generation."""
+    def start_all(self) -> None:
+        """Register every step, so that what comes to the log from now on is no history to it."""
+        for query, steps in self.queries.items():
+            self.start(query, steps)
+
+    def start(self, query: str, steps: Sequence[StepSpec]) -> Begun:
+        """Go on with each step where that is a plain continuation, else with a new generation.
+
+        Args:
+            query: that runs the steps.
+            steps: of the pipeline.
+        """
+        found = newest_checkpoint(self.tables, query)
+        usable = found if found.usable else None
+        began = {step.name: self._generation(step, usable) for step in steps}
+        keeps = any(going is Going.ON for _, going in began.values())
+        stays = usable is not None and (keeps or not usable.holds)
+        place = found.uri if stays else next_checkpoint(self.tables, query)
+        create(place)  # after the generations: whoever starts next finds both, or begins anew
+        return Begun(place, {name: generation for name, (generation, _) in began.items()})
+
+    def _generation(
+        self, step: StepSpec, checkpoint: Checkpoint | None
+    ) -> tuple[Generation, Going]:
+        """With which generation a step starts, and whether the checkpoint goes on with it."""
         found = current(self.tables, step)
         if found is None:
             first = not generations(self.tables, step)
-            return self.begin_epoch(step, "first start" if first else "changed definition")
+            reason = "first start" if first else "changed definition"
+            return self.begin_epoch(step, reason), Going.BEGINS
         epoch, newest = found
         lasts = last_sealed(self.tables, step, epoch.number)
         if self._goes_on_after_its_end(epoch, lasts):
-            return self.begin_epoch(step, "live after its end")
+            return self.begin_epoch(step, "live after its end"), Going.BEGINS
         whole = completed(self.tables, step, epoch)
         if whole is None:
-            return self.begin_epoch(step, "a former version's start is not the log's")
+            reason = "a former version's start is not the log's"
+            return self.begin_epoch(step, reason), Going.BEGINS
         self._decide_slack(step)
-        if newest.slack is not None and self._goes_on(step, newest, lasts):
+        going = self._going(step, newest, lasts, checkpoint)
+        if newest.slack is not None and going is not Going.ASTRAY:
             settle(self.tables.decisions(), self.tables.registry())
-            return newest
+            return newest, going
         if not lasts:
             block, seq, state, controller = epoch.block, epoch.seq, whole.state, ""
         else:
             block, seq, state = lasts[-1].block, lasts[-1].seq, lasts[-1].state
             controller = controller_at(self.tables, step, epoch.number, block)
-        return self._register(
-            step,
-            Generation(
-                step.name, step.fingerprint, newest.number + 1, epoch.number, block, seq, state,
-                self._slack_at(step, block), controller, epoch.live, self.clock.now(),
-            ),
-            "state rebuilt from the log",
+        again = Generation(
+            step.name, step.fingerprint, newest.number + 1, epoch.number, block, seq, state,
+            self._slack_at(step, block), controller, epoch.live, self.clock.now(),
         )  # fmt: skip
+        return self._register(step, again, "state rebuilt from the log"), Going.BEGINS
 
     def begin_epoch(
         self, step: StepSpec, reason: str, former: Generation | None = None
@@ -165,27 +199,22 @@ class Registry:
             len(changes),
         )
 
-    def _goes_on(self, step: StepSpec, newest: Generation, lasts: Sequence[Sealed]) -> bool:
-        """Whether Spark's checkpoint is a plain continuation of what is sealed."""
+    def _going(
+        self,
+        step: StepSpec,
+        newest: Generation,
+        lasts: Sequence[Sealed],
+        checkpoint: Checkpoint | None,
+    ) -> Going:
         own = next((s for s in lasts if s.generation == newest.number), None)
-        micro_batch = 0 if own is None else own.micro_batch + 1
-        at = newest.block if own is None else own.block
+        sealed = (-1, newest.block) if own is None else (own.micro_batch, own.block)
         begun = any(
-            self._reached(Table(spec), newest.number, micro_batch)
+            self._reached(Table(spec), newest.number, sealed[0] + 1)
             for spec in (self.tables.late(step, []), self.tables.answers(step))
         )
-        logged, committed = spark_progress(self.tables.checkpoint(step, newest.number))
-        if failures(self.tables.checkpoint(step, newest.number), committed) >= FAILURES:
-            return False
-        if max(logged, default=0) > (-1 if committed is None else committed) + 1:
-            return False  # Spark repeats one micro-batch, never two
-        if committed is None and own is None:
-            fresh = not remembers(self.tables.checkpoint(step, newest.number))
-            return 0 in logged or (fresh and not begun)
-        replays = committed == micro_batch - 2 or (committed is None and micro_batch == 1)
-        stands = committed == micro_batch - 1
-        known = not begun or micro_batch in logged  # else it would be cut anew, and lose answers
-        return (replays or stands) and logged.get(micro_batch - 1) == at and known
+        if checkpoint is None:  # who had it may still run, and would not be fenced
+            return Going.ASTRAY
+        return checkpoint.going(step.name, newest.number, sealed, begun=begun)
 
     def _reached(self, table: Table, generation: int, micro_batch: int) -> bool:
         if not table.exists():

@@ -368,9 +368,10 @@ class Tables:
     def _of(self, step: Definition, table: str) -> str:
         return self.uri(table, step.name, step.fingerprint)
 
-    def checkpoint(self, step: StepSpec, generation: int) -> str:
-        """Spark's checkpoint of one generation: a cache, never the truth."""
-        return self.uri("checkpoints", step.name, step.fingerprint, str(generation))
+    def checkpoint(self, query: str, number: int | None = None) -> str:
+        """Spark's checkpoint of a query, or the folder of all it had: a cache, never the truth."""
+        parts = [part for part in (query, "" if number is None else str(number)) if part]
+        return self.uri("checkpoints", *parts)
 
 
 def opened(place: str) -> tuple[pa.fs.FileSystem, str]:

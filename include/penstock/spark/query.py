@@ -1,7 +1,6 @@
-"""Starts the streaming query of one step."""
+"""Starts a streaming query: some steps of a pipeline over one scan of its log."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -20,10 +19,11 @@ from penstock.lake.generation import Generation, lived
 from penstock.lake.log import slack_changes
 from penstock.lake.registry import Registry
 from penstock.lake.start import epoch_of
-from penstock.lake.tables import Tables
-from penstock.spark.reducer import Reducer
-from penstock.spark.sink import StepSink, Told
+from penstock.lake.tables import Tables, TableSpec
+from penstock.spark.follow import StepStart
+from penstock.spark.sink import QuerySink, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
+from penstock.spark.state_host import StateHost
 from penstock.spark.wire import PACKET
 
 RECORDS_A_MICRO_BATCH = 4_000_000
@@ -33,65 +33,78 @@ def start_query(
     spark: SparkSession,
     tables: Tables,
     pipeline: Pipeline,
-    step: StepSpec,
+    query: str,
     clock: Clock,
     told: Told,
+    stands_still: Callable[[str, str], None],
     records: int = RECORDS_A_MICRO_BATCH,
 ) -> StreamingQuery:
-    """Start or go on with a step's query.
+    """Start or go on with a query.
 
     Args:
         spark: the session.
         tables: of the pipeline.
         pipeline: its file.
-        step: one of its steps.
+        query: one of its queries.
         clock: tells when something was published.
         told: gets each row of ``control`` once it is committed.
+        stands_still: gets the name of a step that cannot go on, and why.
         records: a micro-batch takes no further block once it has so many.
     """
-    events = tables.events(pipeline.types)
-    generation = Registry(tables, clock, pipeline).start(step)
-    epoch = epoch_of(tables, step, generation)
-    changes = tuple(slack_changes(tables, step.name))
-    shards = balanced_shards(spark)
+    steps, events = pipeline.queries[query], tables.events(pipeline.types)
+    begun = Registry(tables, clock, pipeline).start(query, steps)
+    shards = balanced_shards(spark, len(steps))
+    starts = (step_start(tables, events, s, begun.generations[s.name]) for s in steps)
     spec = SourceSpec(
-        step=step,
         tables=tables,
         events=events,
-        generation=generation,
-        past=past_marks(tables, Table(events), epoch, generation, changes, step.window),
+        starts=tuple(starts),
         shards=shards,
-        tasks=len(shards),
+        tasks=len(shards[0]),
         records=records,
     )
     spark.dataSource.register(LogSource)
     rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
     reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
-        statefulProcessor=Reducer(step),
+        statefulProcessor=StateHost(steps),
         outputStructType=from_arrow_schema(PACKET),
         outputMode="Append",
         timeMode="None",
     )
-    checkpoint = tables.checkpoint(step, generation.number)
-    if "://" not in checkpoint:
-        Path(checkpoint).mkdir(parents=True, exist_ok=True)
-    sink = StepSink(tables, step, generation, clock, told)
+    sinks = [StepSink(tables, step, begun.generations[step.name], clock, told) for step in steps]
     reached("speed start")
     return (
-        reduced.writeStream.queryName(step.name)
-        .option("checkpointLocation", checkpoint)
+        reduced.writeStream.queryName(query)
+        .option("checkpointLocation", begun.checkpoint)
         .outputMode("append")
-        .foreachBatch(sink)
+        .foreachBatch(QuerySink(sinks, stands_still))
         .start()
     )
 
 
-def balanced_shards(spark: SparkSession) -> tuple[int, ...]:
-    """One shard id for each shuffle partition, so that no task gets two and none gets none."""
+def step_start(
+    tables: Tables, events: TableSpec, step: StepSpec, generation: Generation
+) -> StepStart:
+    """A step as a query runs it, with all that its state is rebuilt from."""
+    epoch, changes = epoch_of(tables, step, generation), slack_changes(tables, step.name)
+    past = past_marks(tables, Table(events), epoch, generation, changes, step.window)
+    return StepStart(step, generation, past)
+
+
+def balanced_shards(spark: SparkSession, steps: int) -> tuple[tuple[int, ...], ...]:
+    """Ids of shards, one for each shuffle partition, so that no task of a step gets two.
+
+    Args:
+        spark: the session.
+        steps: of the query; there are ids for many more: a checkpoint may know former ones.
+    """
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-    ids = spark.range(64 * partitions).selectExpr("id", f"pmod(hash(id), {partitions}) AS p")
-    rows = ids.groupBy("p").agg(F.min("id").alias("id")).orderBy("p").collect()
-    return tuple(int(row["id"]) for row in rows)
+    ids = spark.range(64 * partitions * max(steps, 1))
+    rows = ids.groupBy(F.expr(f"pmod(hash(id), {partitions})").alias("p")).agg(
+        F.sort_array(F.collect_list("id")).alias("ids")
+    )
+    every = [[*map(int, row["ids"])] for row in rows.orderBy("p").collect()]
+    return tuple(zip(*every, strict=False))
 
 
 def past_marks(

@@ -1,21 +1,16 @@
 """Reduce: partials of panes become answers when their windows close.
 
-Keyed by shard, a fixed small number, never by the business key: a key costs 0.15-0.35 ms a
-micro-batch in a Python state store. State is columnar: (bucket, part) -> Arrow, a bucket being
-the panes of one window's length; a micro-batch adds a part and rewrites only what closed. Panes
-that open and close within a micro-batch never reach the state. No decision about lateness is
-made here.
+State is columnar: (bucket, part) -> Arrow, a bucket being the panes of one window's length; a
+micro-batch adds a part and rewrites only what closed. Panes that open and close within a
+micro-batch never reach the state. No decision about lateness is made here.
 """
 
 import pickle
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.columns.arrays import Longs
 from penstock.columns.marks import Marks
@@ -23,27 +18,28 @@ from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.spark.mapper import Classes, to_windows
-from penstock.spark.wire import (
-    ANSWER,
-    CLASSES,
-    LATE,
-    PACKET,
-    PARTIAL,
-    PUNCTUATION,
-    SEED,
-    STATUS,
-    Wire,
-    message,
-    messages_in,
-    packed,
-    packets,
-    table_in,
-    unpacked,
-)
+from penstock.spark.tick import Status, Tick
+from penstock.spark.wire import Wire, packed, unpacked
 
 MANY_PARTS = 8
 INDEX = (0, -1)
 """Where the index lies: a state variable of its own would be opened in every micro-batch."""
+
+
+class State(Protocol):
+    """What Spark keeps for a shard: contents by (bucket, part)."""
+
+    def getValue(self, key: tuple[int, int]) -> tuple[bytes] | None:  # noqa: N802  Spark's name
+        """What stands there; none: nothing."""
+
+    def updateValue(self, key: tuple[int, int], value: tuple[bytes]) -> None:  # noqa: N802
+        """Let something stand there."""
+
+    def removeKey(self, key: tuple[int, int]) -> None:  # noqa: N802
+        """Forget what stands there."""
+
+    def clear(self) -> None:
+        """Forget everything."""
 
 
 @dataclass(slots=True)
@@ -54,48 +50,47 @@ class Bucket:
     pairs: int = 0
 
 
-class Reducer(StatefulProcessor):
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What a shard gives for a micro-batch: partials of windows, answered or late."""
+
+    late: pa.Table
+    answers: pa.Table
+    status: Status
+
+
+class Reducer:
     """One step's open panes, one shard at a time."""
 
-    def __init__(self, step: StepSpec) -> None:
-        self.step = step
+    def __init__(self, step: StepSpec, state: State) -> None:
+        self.step, self.wire, self.buckets = step, Wire(step), state
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state."""
-        self.wire = Wire(self.step)
-        self.buckets = handle.getMapState("buckets", "bucket long, part int", "content binary")
+    def reduce(self, tick: Tick, partials: pa.Table, seed: pa.Table, classes: Classes) -> Reduced:
+        """Add a micro-batch's partials, pass its late pairs on, answer what closed.
 
-    def handleInputRows(  # noqa: N802  Spark's name
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: ARG002, N803
-    ) -> Iterator[pd.DataFrame]:
-        """Add a micro-batch's partials, pass its late pairs on, answer what closed."""
-        shard = int(key[0]) if isinstance(key, tuple) else int(key)
-        frames = [pa.Table.from_pandas(df, schema=PACKET, preserve_index=False) for df in rows]
-        received = pa.concat_tables(frames)
-        told = messages_in(received, PUNCTUATION)[0]
-        seen = Classes()
-        for classes in messages_in(received, CLASSES):
-            seen.add(classes)
-        partials = table_in(received, PARTIAL, self.wire.panes)
+        Args:
+            tick: the micro-batch.
+            partials: of its records.
+            seed: partials that were open before a generation's start.
+            classes: of the records whose task told this shard.
+        """
+        if tick.first:
+            self.buckets.clear()
         late = self._late(partials)
-        fresh = pa.concat_tables([partials, table_in(received, SEED, self.wire.panes)])
+        fresh = pa.concat_tables([partials, seed])
         index = self._load()
-        closing = [b for b in index if self._closes(b, told["from"], told["to"])]
+        closing = [b for b in index if self._closes(b, tick.since, tick.watermark)]
         loaded = {b: self._content(b, index[b]) for b in closing}
-        answers = self._answers(pa.concat_tables([fresh, *loaded.values()]), told)
+        answers = self._answers(pa.concat_tables([fresh, *loaded.values()]), tick)
         reached("before state")
         for bucket, content in loaded.items():
-            self._settle(index, bucket, content, told["to"])
-        self._add(index, fresh, told["to"])
+            self._settle(index, bucket, content, tick.watermark)
+        self._add(index, fresh, tick.watermark)
         reached("inside state")
         self.buckets.updateValue(INDEX, (pickle.dumps(index, 5),))
         reached("after state")
-        status = {**told, "open": sum(b.pairs for b in index.values()), "classes": seen.message()}
-        out = [packets(shard, LATE, late), packets(shard, ANSWER, answers)]
-        yield pa.concat_tables([*out, message(shard, STATUS, status)]).to_pandas()
+        still_open = sum(b.pairs for b in index.values())
+        return Reduced(late, answers, Status(tick, still_open, classes))
 
     def _load(self) -> dict[int, Bucket]:
         stored = self.buckets.getValue(INDEX)
@@ -119,16 +114,16 @@ class Reducer(StatefulProcessor):
         parts = [self.buckets.getValue((bucket, part))[0] for part in known.parts]
         return pa.concat_tables([unpacked(bytes(content)) for content in parts])
 
-    def _answers(self, pool: pa.Table, told: dict[str, Any]) -> pa.Table:
+    def _answers(self, pool: pa.Table, tick: Tick) -> pa.Table:
         """Partials of the windows that close in this micro-batch, each with its position."""
         spec = self.step.window
         panes = np.asarray(pool["pane"])
-        low = np.maximum(closed_of(spec, panes, told["from"]), np.asarray(pool["closed"]))
-        answers = to_windows(self.wire.inner, pool, low, closed_of(spec, panes, told["to"]))
+        low = np.maximum(closed_of(spec, panes, tick.since), np.asarray(pool["closed"]))
+        answers = to_windows(self.wire.inner, pool, low, closed_of(spec, panes, tick.watermark))
         if not answers.num_rows:
             return answers
         ends = np.asarray(answers["window_start"]) + spec.size
-        through = Marks.from_text(told["marks"]).closing(ends)
+        through = Marks.from_text(tick.at.marks).closing(ends)
         at = answers.schema.get_field_index("last_seq")
         return answers.set_column(at, "last_seq", pa.array(through))
 
@@ -187,6 +182,3 @@ class Reducer(StatefulProcessor):
         counts = windows_a_pane(self.step.window, np.asarray(partials["pane"]))
         left: Longs = counts - np.asarray(partials["closed"])
         return int((np.asarray(partials["n_records"]) * left).sum())
-
-    def close(self) -> None:
-        """Nothing to release."""

@@ -1,11 +1,11 @@
-"""The sink: one micro-batch becomes commits of late, answers and control, in this order.
+"""The sink: one micro-batch becomes, step by step, commits of late, answers and control.
 
 The last one seals; a row of ``late`` or ``answers`` counts only if it stands there. Replays are
 no-ops by the transaction (generation, micro-batch).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,23 +16,59 @@ from pyspark.sql import DataFrame
 from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
-from penstock.core.errors import TransientError
+from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.generation import Generation
 from penstock.lake.tables import Tables
 from penstock.spark.layout import instants
 from penstock.spark.mapper import Classes
+from penstock.spark.tick import Status
 from penstock.spark.wire import ANSWER, LATE, STATUS, Wire, messages_in, table_in
 
 log = logging.getLogger(__name__)
 
 SPEED = "speed"
-Told = Callable[[dict[str, Any]], None]
+Told = Callable[[str, dict[str, Any]], None]
+"""Gets a step's name and its row of ``control``, once that is committed."""
 
 
 class FencedError(TransientError):
     """Another process has begun a newer generation of the step."""
+
+
+class QuerySink:
+    """What ``foreachBatch`` calls: hands each step its part of a micro-batch.
+
+    Args:
+        sinks: of the steps.
+        stands_still: hears of a step that cannot go on before a person has changed something; the
+            others do.
+    """
+
+    def __init__(
+        self, sinks: Sequence["StepSink"], stands_still: Callable[[str, str], None]
+    ) -> None:
+        self._sinks = {sink.step.name: sink for sink in sinks}
+        self._stands_still = stands_still
+
+    def __call__(self, frame: DataFrame, _number: int) -> None:
+        """Write one micro-batch; exactly one action runs on the stateful plan."""
+        rows = frame.toArrow()
+        told: dict[str, list[Status]] = {}
+        for content in messages_in(rows, STATUS):
+            status = Status.from_json(content)
+            told.setdefault(status.tick.step, []).append(status)
+        for name, statuses in told.items():  # none, where Spark ran a micro-batch without data
+            if (sink := self._sinks.get(name)) is None:
+                continue
+            shards = pa.array(statuses[0].tick.at.shards, pa.int64())
+            mine = rows.filter(pc.is_in(rows["shard"], shards))
+            try:
+                sink.write(mine, statuses)
+            except TerminalError as failed:
+                del self._sinks[name]
+                self._stands_still(name, str(failed))
 
 
 class StepSink:
@@ -50,16 +86,21 @@ class StepSink:
         self.registry = Table(tables.registry())
         self.blocks = Table(tables.blocks())
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
-        """Write one micro-batch; exactly one action runs on the stateful plan."""
-        rows = frame.toArrow()
-        told = messages_in(rows, STATUS)
-        if not told:  # Spark ran a micro-batch without data
-            return
+    def write(self, rows: pa.Table, told: Sequence[Status]) -> None:
+        """Write the step's part of a micro-batch.
+
+        Args:
+            rows: packets of its shards.
+            told: what they say.
+
+        Raises:
+            FencedError: another process has begun a newer generation.
+            TerminalError: a value has no place in the answers, or a table is damaged.
+        """
         late, answers = (table_in(rows, kind, self.wire.windows) for kind in (LATE, ANSWER))
         reached("speed sink")
         self._fence()
-        application = f"{SPEED}:{self.generation}"
+        application, number = f"{SPEED}:{self.generation}", told[0].tick.at.number
         stamp = self._stamp(number)
         if late.num_rows:
             self.late.append(self._late(late, stamp), application, number)
@@ -70,7 +111,7 @@ class StepSink:
         row = self._control(late, answers, told, stamp)
         table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
         self.control.append(table, application, number)
-        self.told(row)
+        self.told(self.step.name, row)
 
     def _fence(self) -> None:
         """Stop a query that a newer generation has replaced: its rows would not count."""
@@ -123,25 +164,26 @@ class StepSink:
         return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
     def _control(
-        self, late: pa.Table, answers: pa.Table, told: list[dict[str, Any]], stamp: dict[str, Any]
+        self, late: pa.Table, answers: pa.Table, told: Sequence[Status], stamp: dict[str, Any]
     ) -> dict[str, Any]:
-        meta, seen = told[0], Classes()
-        for shard in told:
-            seen.add(shard["classes"])
+        tick, classes = told[0].tick, Classes()
+        at = tick.at
+        for status in told:
+            classes.add(status.classes.message())
         return {
             **stamp,
-            "block": meta["block"],
-            "through_seq": meta["seq"],
-            "watermark_us": meta["to"],
-            "t_max_us": meta["t_max"],
-            "k_us": meta["k"],
-            "slack_us": meta["slack"],
-            "controller": meta["controller"],
-            **(meta["coverage"] or {}),
-            "records": meta["records"],
-            **seen.message(),
+            "block": at.block,
+            "through_seq": at.seq,
+            "watermark_us": at.state.watermark,
+            "t_max_us": at.state.t_max,
+            "k_us": at.state.k,
+            "slack_us": at.state.slack,
+            "controller": at.controller,
+            **(at.coverage or {}),
+            "records": tick.records,
+            **classes.message(),
             "pairs_late": pc.sum(late["n_records"]).as_py() or 0,
             "pairs_answered": pc.sum(answers["n_records"]).as_py() or 0,
-            "pairs_open": sum(shard["open"] for shard in told),
+            "pairs_open": sum(status.open_pairs for status in told),
             "answers": answers.num_rows,
         }

@@ -1,64 +1,34 @@
-"""Spark's way into the log: a streaming source that takes whole sealed blocks.
+"""Spark's way into the log: a streaming source that takes whole sealed blocks, for several steps.
 
-``latestOffset`` folds the slack policy over the records of the new blocks, and the watermarks at
-which windows close become part of the offset: a replay never recomputes them. The tasks read only
-the columns they need and pre-aggregate before a row reaches Spark (Mars).
-Source: Mars (pre-aggregation in the mapper); Spark 4.2 admission control for Python sources.
+``latestOffset`` folds each step's slack policy over the records of the new blocks, and the
+watermarks at which windows close become part of the offset: a replay never recomputes them.
+Source: Spark 4.2 admission control for Python sources.
 """
 
-import json
 import pickle
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.columns.groups import hash_rows
 from penstock.columns.marks import Marks
-from penstock.columns.types import INSTANT
-from penstock.columns.windows import closed_of, windows_a_pane
-from penstock.core.controller import Measured
 from penstock.core.crash import reached
-from penstock.core.slack import BlockSummary, SlackChange, WatermarkState
-from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING
+from penstock.core.slack import BlockSummary
 from penstock.lake.commit import Table
-from penstock.lake.fold import Fold
-from penstock.lake.generation import FORM, Generation
-from penstock.lake.log import (
-    newest_live,
-    newest_live_before,
-    slack_changes,
-    summaries,
-)
-from penstock.lake.read import Tail, data_files, read_pieces
+from penstock.lake.offset import Offset, StepOffset
+from penstock.lake.read import DataFile, data_files
 from penstock.lake.tables import Tables, TableSpec
-from penstock.spark.layout import Layout
-from penstock.spark.mapper import Classes, columns_of, map_records
-from penstock.spark.wire import (
-    CLASSES,
-    PACKET,
-    PARTIAL,
-    PUNCTUATION,
-    SEED,
-    Wire,
-    message,
-    packets,
-)
+from penstock.spark.follow import Follower, StepStart, Waiting
+from penstock.spark.scan import Part, Work, cut, scan
+from penstock.spark.tick import Tick
+from penstock.spark.wire import PACKET
 
 FORMAT = "penstock_log"
-TOLD = ("block", "seq", "t_max", "k", "slack", "controller", "coverage", "marks")
-"""What the sink hears of an offset."""
-WHOLE = 20_000
-"""Fewer records are not worth a second task."""
 
 
 @dataclass(frozen=True)
@@ -66,22 +36,18 @@ class SourceSpec:
     """All the source has to know; it travels as text.
 
     Attributes:
-        step: the step.
         tables: where the log lies.
         events: the table of events as the pipeline file declares it.
-        generation: where to start, and from which state.
-        past: watermarks in force in the epoch before the generation.
-        shards: ids of the reducer's shards.
+        starts: the steps.
+        shards: ids for shards, enough for every step; those of one step lie in different tasks.
         tasks: into how many tasks a micro-batch is cut.
         records: a micro-batch takes no further block once it has so many.
     """
 
-    step: StepSpec
     tables: Tables
     events: TableSpec
-    generation: Generation
-    past: Marks
-    shards: tuple[int, ...]
+    starts: tuple[StepStart, ...]
+    shards: tuple[tuple[int, ...], ...]
     tasks: int
     records: int
 
@@ -95,18 +61,6 @@ class SourceSpec:
         spec = pickle.loads(b64decode(text))  # noqa: S301  written by this application
         assert isinstance(spec, SourceSpec)  # noqa: S101
         return spec
-
-
-@dataclass(frozen=True)
-class Part(InputPartition):
-    """What one task reads: positions [first, last] in some files."""
-
-    first: int
-    last: int
-    paths: tuple[str, ...]
-    marks: Marks
-    seed: bool = False
-    told: dict[str, Any] | None = None
 
 
 class LogSource(DataSource):
@@ -131,13 +85,9 @@ class LogReader(DataSourceStreamReader):
 
     def __init__(self, spec: SourceSpec) -> None:
         self.spec = spec
-        self._blocks: Tail | None = None
         self._events: Table | None = None
-        self._fold: Fold | None = None
-        self._waiting: list[BlockSummary] = []
-        self._newest = BEGINNING
-        self._decisions: Table | None = None
-        self._known: tuple[int, tuple[SlackChange, ...]] = (-1, ())
+        self._followers: list[Follower] = []
+        self._waiting: Waiting | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Only what the tasks need: a table must not cross into a forked worker."""
@@ -147,57 +97,20 @@ class LogReader(DataSourceStreamReader):
         self.__init__(state["spec"])  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
-        """Where the generation starts; the same however often it is asked."""
+        """Before the first micro-batch no step stands anywhere."""
         reached("speed begin")
-        start = self.spec.generation
-        return {
-            "block": start.block,
-            "seq": start.seq,
-            "watermark": start.state.watermark,
-            "t_max": start.state.t_max,
-            "k": start.state.k,
-            "slack": start.state.slack,
-            "controller": start.controller,
-            "first": True,
-            "form": FORM,
-        }
+        return Offset().to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
-        """The end of the next micro-batch: whole blocks, and the watermarks in them.
-
-        A generation's first one may hold no block: it seals the start and loads the seed.
-        """
-        if isinstance(start, str):
-            start = json.loads(start)
+        """The end of the next micro-batch; of a step that has nothing to do, where it stands."""
         self._open()
-        self._follow(start["block"])
-        assert self._blocks is not None  # noqa: S101
-        assert self._fold is not None  # noqa: S101
-        if not self._waiting or self._waiting[-1].last_seq < start["seq"] + self.spec.records:
-            self._waiting.extend(summaries(self._blocks.take()))
-        self._pass(start["block"])
-        taken = self._next(start["seq"])
-        if not taken and not start["first"]:
-            return start
-        state = WatermarkState(start["watermark"], start["t_max"], start["k"], start["slack"])
-        fold = self._fold
-        fold.start(state, start["seq"], self._newest, start["controller"])
-        fold.take(taken, self._decided())
-        state = fold.state
-        reached("speed offset")
-        return {
-            "block": taken[-1].number + 1 if taken else start["block"],
-            "seq": taken[-1].last_seq if taken else start["seq"],
-            "watermark": state.watermark,
-            "t_max": state.t_max,
-            "k": state.k,
-            "slack": state.slack,
-            "controller": fold.controller,
-            "coverage": _coverage(fold.measured),
-            "first": False,
-            "form": FORM,
-            "marks": Marks.of(fold.marks).to_text(),
-        }
+        before = self._before(Offset.from_json(start))
+        waiting = self._blocks(min(at.block for at in before.values()))
+        if waiting.last < max(at.seq for at in before.values()) + self.spec.records:
+            waiting.look()
+        after = {f.start.step.name: f.next(before[f.start.step.name], waiting)
+                 for f in self._followers}  # fmt: skip
+        return start if after == before else Offset(after).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:  # type: ignore[override]
         """The tasks of a micro-batch; the first also tells what the whole is about."""
@@ -205,119 +118,81 @@ class LogReader(DataSourceStreamReader):
         assert self._events is not None  # noqa: S101
         reached("speed cut")
         files = data_files(self._events.refresh(), "arrival_seq")
-        marks = Marks.from_text(end["marks"])
-        told = {
-            "from": start["watermark"],
-            "to": end["watermark"],
-            "records": end["seq"] - start["seq"],
-            **{k: end[k] for k in TOLD},
-        }
-        parts = [
-            Part(a, b, tuple(f.path for f in files if f.holds(a, b)), marks)
-            for a, b in _cut(start["seq"] + 1, end["seq"], self.spec.tasks)
-        ]
-        if start["first"] and start["seq"] >= 0:
-            parts += [
-                Part(a, b, tuple(f.path for f in files if f.holds(a, b)), self.spec.past, seed=True)
-                for a, b in _cut(0, start["seq"], self.spec.tasks)
-            ]
-        first = parts[0] if parts else Part(0, -1, (), marks)
-        return [replace(first, told=told), *parts[1:]]
+        moves = [*self._moves(Offset.from_json(start), Offset.from_json(end))]
+        wanted: dict[tuple[int, int], list[Work]] = {}
+        for begun, before, after in moves:
+            name, shards = begun.step.name, after.shards
+            own = Work(name, shards, Marks.from_text(after.marks))
+            wanted.setdefault((before.seq + 1, after.seq), []).append(own)
+            if after.number == 0:
+                seed = Work(name, shards, begun.past, seed=before.state.watermark)
+                wanted.setdefault((-1, before.seq), []).append(seed)
+        parts = [part for span, works in wanted.items() for part in self._cut(span, works, files)]
+        ticks = tuple(_tick(begun, before, after) for begun, before, after in moves)
+        first, *rest = parts or [Part(0, -1, (), ())]
+        return [replace(first, ticks=ticks), *rest]
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Partials of one part, by shard; the first part's begin with a message to each shard."""
-        reached("speed read")
-        wire, shards = Wire(self.spec.step), self.spec.shards
-        if partition.told is not None:
-            for shard in shards:
-                yield from message(shard, PUNCTUATION, partition.told).to_batches()
-        classes = Classes()
-        partials = wire.to_inner(self._partials(partition, classes))
-        if not partition.seed:
-            yield from message(shards[0], CLASSES, classes.message()).to_batches()
-        keys = [partials[k] for k in wire.layout.keys]
-        which = hash_rows(keys, partials.num_rows) % len(shards)
-        kind = SEED if partition.seed else PARTIAL
-        for number, shard in enumerate(shards):
-            mine = partials.filter(pa.array(which == number))
-            yield from packets(shard, kind, mine).to_batches()
-
-    def _partials(self, part: Part, classes: Classes) -> pa.Table:
-        spec, step = self.spec, self.spec.step
-        where = (pc.field("arrival_seq") >= part.first) & (pc.field("arrival_seq") <= part.last)
-        reach = spec.generation.state.watermark - step.window.size
-        if part.seed and reach > BEGINNING + step.window.size:
-            where &= pc.field("event_time") >= pa.scalar(reach, pa.int64()).cast(INSTANT)
-        layout, schema = Layout(step), spec.events.schema
-        pieces = read_pieces(spec.events.uri, part.paths, schema, columns_of(step), where)
-        mapped = [map_records(step, piece, part.marks, classes) for piece in pieces]
-        partials = pa.concat_tables([layout.schema("pane", "closed").empty_table(), *mapped])
-        if len(mapped) > 1:
-            partials = layout.merge(partials, "pane", "closed")
-        if part.seed:  # what had closed by then is answered already
-            panes = np.asarray(partials["pane"])
-            closed = closed_of(step.window, panes, spec.generation.state.watermark)
-            count = windows_a_pane(step.window, panes)
-            low = np.maximum(closed, np.asarray(partials["closed"]))
-            partials = partials.filter(pa.array(low < count))
-        return partials
+        """Partials of one part; the first part's begin with a message to each shard."""
+        steps = {start.step.name: start.step for start in self.spec.starts}
+        return scan(partition, self.spec.events, steps)
 
     def _open(self) -> None:
         """Tables are opened in the process that uses them: deltalake does not survive a fork."""
         if self._events is not None:
             return
-        self._events = Table(self.spec.events)
-        self._decisions = Table(self.spec.tables.decisions())
-        self._fold = Fold(self._events, self.spec.step.window)
+        tables = self.spec.tables
+        self._events, decisions = Table(self.spec.events), Table(tables.decisions())
+        self._followers = [
+            Follower(start, tables, self._events, decisions, self._take)
+            for start in self.spec.starts
+        ]
 
-    def _follow(self, block: int) -> None:
-        """Blocks are followed from where the query goes on; those before are not read."""
-        if self._blocks is None:
-            self._newest = newest_live_before(self.spec.tables, block)
-            self._blocks = Tail(Table(self.spec.tables.blocks()), "block", block - 1)
+    def _before(self, offset: Offset) -> dict[str, StepOffset]:
+        """Where each step stands; one that has just begun gets shards that nobody uses."""
+        found: dict[str, StepOffset] = {}
+        used = {shard for at in offset.steps.values() for shard in at.shards}
+        for start in self.spec.starts:
+            name = start.step.name
+            at = offset.of(name, start.generation.number)
+            if at is None:
+                free = next(ids for ids in self.spec.shards if used.isdisjoint(ids))
+                at = start.offset(free)
+                used.update(free)
+            found[name] = at
+        return found
 
-    def _decided(self) -> tuple[SlackChange, ...]:
-        """Slack decisions; those for the blocks at hand stood before the blocks were sealed."""
-        assert self._decisions is not None  # noqa: S101
-        version = self._decisions.refresh().version()
-        if version != self._known[0]:
-            self._known = version, tuple(slack_changes(self.spec.tables, self.spec.step.name))
-        return self._known[1]
+    def _blocks(self, first: int) -> Waiting:
+        """Spark repeats a logged micro-batch without asking: blocks may have been passed."""
+        if self._waiting is None:
+            self._waiting = Waiting(self.spec.tables, first)
+        self._waiting.forget(first)
+        return self._waiting
 
-    def _next(self, seq: int) -> list[BlockSummary]:
+    def _take(self, blocks: Sequence[BlockSummary], seq: int) -> Sequence[BlockSummary]:
         """Blocks of the next micro-batch: as many records as it may have, or one block more."""
-        whole = (at for at, b in enumerate(self._waiting) if b.last_seq >= seq + self.spec.records)
-        return self._waiting[: next(whole, len(self._waiting)) + 1]
+        whole = (at for at, b in enumerate(blocks) if b.last_seq >= seq + self.spec.records)
+        return blocks[: next(whole, len(blocks)) + 1]
 
-    def _pass(self, block: int) -> None:
-        """Leave out the blocks before one: Spark repeats a logged micro-batch without asking."""
-        passed = (b for b in self._waiting if b.number < block)
-        self._newest = newest_live(passed, self._newest)
-        self._waiting = [b for b in self._waiting if b.number >= block]
+    def _moves(
+        self, before: Offset, after: Offset
+    ) -> Iterator[tuple[StepStart, StepOffset, StepOffset]]:
+        """The steps for which a micro-batch does something, with where it begins and ends.
 
+        What is repeated for a generation that was replaced since does nothing.
+        """
+        for start in self.spec.starts:
+            name, number = start.step.name, start.generation.number
+            at = after.of(name, number)
+            if at is not None and at != (was := before.of(name, number)):
+                yield start, was or start.offset(at.shards), at
 
-def _coverage(measured: list[Measured]) -> dict[str, Any] | None:
-    """Of the windows that a micro-batch measured; none: there was none."""
-    if not measured:
-        return None
-    covered = [m.coverage for m in measured]
-    last = measured[-1]
-    return {
-        "windows_measured": len(measured),
-        "windows_below": sum(m.below for m in measured),
-        "coverage": sum(covered) / len(covered),
-        "coverage_least": min(covered),
-        "threshold": last.threshold,
-        "alpha": last.alpha,
-        "margin": last.margin,
-    }
+    def _cut(
+        self, span: tuple[int, int], works: list[Work], files: Sequence[DataFile]
+    ) -> Iterator[Part]:
+        for a, b in cut(max(span[0], 0), span[1], self.spec.tasks):
+            yield Part(a, b, tuple(f.path for f in files if f.holds(a, b)), tuple(works))
 
 
-def _cut(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
-    """Cut positions [first, last] into at most so many equal runs; small ones stay whole."""
-    count = last - first + 1
-    if count <= 0:
-        return []
-    tasks = 1 if count < WHOLE else tasks
-    bounds = [first + count * i // tasks for i in range(tasks + 1)]
-    return [(a, b - 1) for a, b in pairwise(bounds) if b > a]
+def _tick(start: StepStart, before: StepOffset, after: StepOffset) -> Tick:
+    return Tick(start.step.name, before.state.watermark, after.seq - before.seq, after)

@@ -1,8 +1,9 @@
 """The stream host: ingest and every step of one pipeline in one Spark application.
 
 Generations are registered before the first record is taken, so that a pipeline's first records
-are never mistaken for history. Queries start one after the other: each starts Python processes, and
-all at once would keep each other from starting. Stopping lets the running micro-batches finish.
+are never mistaken for history. One query runs all steps but those that run apart. Queries start one
+after the other: each starts Python processes, and all at once would keep each other from starting.
+Stopping lets the running micro-batches finish.
 """
 
 import logging
@@ -10,7 +11,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,8 +24,8 @@ from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
+from penstock.lake.checkpoint import note_failure
 from penstock.lake.commit import ConflictError
-from penstock.lake.generation import note_failure
 from penstock.lake.ingest.ahead import ClockError
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError
@@ -34,7 +35,6 @@ from penstock.lake.tables import Tables
 from penstock.lake.unsettled import OVERDUE
 from penstock.lake.view import position
 from penstock.spark.cause import cause_of
-from penstock.spark.layout import SumOverflowError
 from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
 from penstock.spark.session import end_of
 from penstock.spark.watchdog import Watchdog
@@ -85,6 +85,7 @@ class StreamHost:
         self.clock, self.pulse = clock, pulse
         self.door = Door(tables, pipeline, home, clock)
         self.queries: dict[str, StreamingQuery] = {}
+        self._stands_still: dict[str, str] = {}
         self._given_up: dict[str, str] = {}
         self._blocks: dict[str, int] = {}
         self._halt = threading.Event()
@@ -110,19 +111,18 @@ class StreamHost:
             TerminalError: it does not go on until a person has changed something. Where only some
                 steps cannot, the others go on to the end of a bounded source first.
         """
-        registry = Registry(self.tables, self.clock, self.pipeline)
+        Registry(self.tables, self.clock, self.pipeline).start_all()
         for step in self.pipeline.specs:
-            registry.start(step)
             at = position(self.tables, step)
             self._blocks[step.name] = 0 if at is None else at.sealed.block
         self._ingest.start()
         try:
-            for step in self.pipeline.specs:
-                told = self._teller(step.name)
-                self.queries[step.name] = start_query(
-                    self.spark, self.tables, self.pipeline, step, self.clock, told, records
-                )
-                if not self._watch(lambda name=step.name: self._has_begun(name)):
+            for name in self.pipeline.queries:
+                self.queries[name] = start_query(
+                    self.spark, self.tables, self.pipeline, name, self.clock, self._told,
+                    self._stands_still.__setitem__, records,
+                )  # fmt: skip
+                if not self._watch(lambda name=name: self._has_begun(name)):
                     return
             if self._watch(self._finished):
                 self._end()
@@ -146,13 +146,12 @@ class StreamHost:
             self._halt.wait(POLL_SECONDS)
         return False
 
-    def _has_begun(self, step: str) -> bool:
-        return step not in self.queries or not _is_undecided(self.queries[step])
+    def _has_begun(self, query: str) -> bool:
+        return query not in self.queries or not _is_undecided(self.queries[query])
 
     def _show(self) -> None:
-        """Tell once that every step has sealed something, or has found nothing to seal."""
-        begun = len(self.queries) + len(self._given_up)
-        if self._works or begun < len(self.pipeline.specs):
+        """Tell once that every query has sealed something, or has found nothing to seal."""
+        if self._works or len(self.queries) < len(self.pipeline.queries):
             return
         if not any(map(_is_undecided, self.queries.values())):
             self._works = True
@@ -215,42 +214,40 @@ class StreamHost:
             f" first: {found[0]}. penstock accept {self.pipeline.name} FILE settles it"
         )
 
-    def _teller(self, step: str) -> Callable[[dict[str, Any]], None]:
-        def told(row: dict[str, Any]) -> None:
-            self._blocks[step] = row["block"]
-            self._micro_batches[step] += 1
-            mark = instant(row["watermark_us"])
-            newest = instant(row["t_max_us"])
-            self._sealed += row["records"] / len(self.pipeline.specs)
-            self.pulse.beat(
-                step=step,
-                micro_batch=row["micro_batch"],
-                block=row["block"],
-                through_seq=row["through_seq"],
-                records=row["records"],
-                answers=row["answers"],
-                pairs_late=row["pairs_late"],
-                pairs_open=row["pairs_open"],
-                watermark=mark.isoformat(),
-                newest=newest.isoformat(),
-                slack_seconds=row["slack_us"] / 1e6,
-            )
-            elapsed = max(time.monotonic() - self._began, 1e-3)
-            self.pulse.beat(
-                block=min(n for name, n in self._blocks.items() if name not in self._given_up),
-                records_per_second=round(self._sealed / elapsed, 1),
-            )
-            if self._works:
-                self.pulse.works(self._micro_batches.total())
-
-        return told
+    def _told(self, step: str, row: dict[str, Any]) -> None:
+        """Publish what a step has sealed; in a thread of Spark's."""
+        self._blocks[step] = row["block"]
+        self._micro_batches[step] += 1
+        mark = instant(row["watermark_us"])
+        newest = instant(row["t_max_us"])
+        self._sealed += row["records"] / len(self.pipeline.specs)
+        self.pulse.beat(
+            step=step,
+            micro_batch=row["micro_batch"],
+            block=row["block"],
+            through_seq=row["through_seq"],
+            records=row["records"],
+            answers=row["answers"],
+            pairs_late=row["pairs_late"],
+            pairs_open=row["pairs_open"],
+            watermark=mark.isoformat(),
+            newest=newest.isoformat(),
+            slack_seconds=row["slack_us"] / 1e6,
+        )
+        elapsed = max(time.monotonic() - self._began, 1e-3)
+        self.pulse.beat(
+            block=min(n for name, n in self._blocks.items() if name not in self._stands_still),
+            records_per_second=round(self._sealed / elapsed, 1),
+        )
+        if self._works:
+            self.pulse.works(self._micro_batches.total())
 
     def _finished(self) -> bool:
         """Whether a bounded source has ended and every step has answered all of it."""
         if self.pipeline.source.mode is not Mode.BOUNDED or not self.door.ended:
             return False
         last = self.door.next_block
-        return all(self._blocks.get(name, 0) >= last for name in self.queries)
+        return all(self._blocks[name] >= last for name in self._blocks.keys() - self._given_up)
 
     def _check(self) -> None:
         if isinstance(self._failure, TerminalError):
@@ -260,32 +257,28 @@ class StreamHost:
             raise StreamFailedError(
                 f"{self.pipeline.name}: ingest failed: {said}"
             ) from self._failure
-        for step in [step for step in self.pipeline.specs if step.name in self.queries]:
-            query = self.queries[step.name]
-            broken = query.exception()
-            if broken is None and query.isActive:
-                continue
-            if broken is not None and SumOverflowError.__name__ in str(broken):
-                self._give_up(step.name, _said(broken))
-            else:
-                self._fail(step, broken)
+        for name, cause in [*self._stands_still.items()]:
+            if name not in self._given_up:
+                self._give_up(name, cause)
+        for name, query in self.queries.items():
+            if query.exception() is not None or not query.isActive:
+                self._fail(name, query.exception())
         self._look_for_stuck()
 
-    def _fail(self, step: StepSpec, broken: StreamingQueryException | None) -> None:
-        """End the host because a step's query ended."""
+    def _fail(self, name: str, broken: StreamingQueryException | None) -> None:
+        """End the host because a query ended."""
         self._settle()
-        for other in self.pipeline.specs:  # each is counted: all may have lost their state
-            query = self.queries.get(other.name)
-            if query is not None and (other is step or query.exception() is not None):
+        for other, query in self.queries.items():  # each is counted: all may have lost their state
+            if other == name or query.exception() is not None:
                 note_failure(self.tables, other)
         broken = broken or StreamingQueryException("ended without a reason")
+        steps = ", ".join(step.name for step in self.pipeline.queries[name])
         raise StreamFailedError(
-            f"{self.pipeline.name}.{step.name}: its query ended: {cause_of(broken)}"
+            f"{self.pipeline.name}: the query of {steps} ended: {cause_of(broken)}"
         ) from broken
 
     def _give_up(self, step: str, cause: str) -> None:
         """Go on without a step that cannot; the next start tries it again, from where it stands."""
-        del self.queries[step]
         self._given_up[step] = cause
         log.error("step=%s stands still: %s", step, cause)
         self.pulse.beat(step=step, error=cause)
@@ -302,18 +295,21 @@ class StreamHost:
     def _look_for_stuck(self) -> None:
         """Raise when a step seals nothing though it has something to seal, for too long."""
         owing = {
-            name: self._micro_batches[name]
+            step.name: self._micro_batches[step.name]
             for name, query in self.queries.items()
-            if self._blocks[name] < self.door.next_block or _is_undecided(query)
+            for step in self.pipeline.queries[name]
+            if step.name not in self._given_up
+            and (self._blocks[step.name] < self.door.next_block or _is_undecided(query))
         }
         if (found := self._watchdog.stuck(owing, self.door.next_seq)) is None:
             return
-        name, seconds = found
-        note_failure(self.tables, next(s for s in self.pipeline.specs if s.name == name))
-        waiting = self.door.next_block - self._blocks[name]
+        step, seconds = found
+        query = next(q for q, steps in self.pipeline.queries.items() if step in _names(steps))
+        note_failure(self.tables, query)
+        waiting = self.door.next_block - self._blocks[step]
         raise StreamFailedError(
-            f"{self.pipeline.name}.{name}: it has sealed nothing for {seconds:.0f} s while"
-            f" {waiting} blocks wait; its query says: {self.queries[name].status['message']}"
+            f"{self.pipeline.name}.{step}: it has sealed nothing for {seconds:.0f} s while"
+            f" {waiting} blocks wait; its query says: {self.queries[query].status['message']}"
         )
 
     def _settle(self) -> None:
@@ -353,8 +349,5 @@ def _finished_batches(query: StreamingQuery) -> int:
     return -1 if progress is None else int(progress["batchId"])
 
 
-def _said(broken: StreamingQueryException) -> str:
-    """The message of the error that ended a query, without the trace around it."""
-    lines = str(broken).splitlines()
-    found = [line for line in lines if SumOverflowError.__name__ in line]
-    return found[-1].partition(f"{SumOverflowError.__name__}: ")[2] or found[-1]
+def _names(steps: Iterable[StepSpec]) -> set[str]:
+    return {step.name for step in steps}

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from penstock.core.place import path_of
 from penstock.lake.generation import generations
 from penstock.lake.maintain import maintain_pipeline
 from tests.doubles import blocks_of, lose_memory
@@ -32,11 +31,11 @@ def test_checkpoints_of_replaced_generations_go_and_the_stream_goes_on(tmp_path:
             lake.ingest()
         lake.query(blocks=1).run()
         newest = generations(lake.tables, lake.step)[-1].number
-        folders.append(path_of(lake.tables.checkpoint(lake.step, newest)))
+        folders.append(lake.checkpoint)
         if part < 2:
             lose_memory(folders[-1], "commits")
     assert len(set(folders)) == 3
-    assert maintain_pipeline(lake.tables, lake.pipeline)["checkpoints/s"] == 2
+    assert maintain_pipeline(lake.tables, lake.pipeline)["checkpoints"] == 2
     assert [folder.exists() for folder in folders] == [False, False, True]
     write_jsonl(tmp_path / "live" / "30.jsonl", some_rows(40, seed=4))
     lake.ingest()

@@ -5,8 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock.config.pipeline import TOGETHER
+from penstock.lake.checkpoint import note_failure
 from penstock.lake.correction import pending_count
-from penstock.lake.generation import generations, note_failure
+from penstock.lake.generation import generations
 from penstock.lake.ingest import door as door_module
 from penstock.lake.sealed import sealed_rows
 from penstock.lake.view import answers_in_force, balance, in_force, position, timely_answers
@@ -82,7 +84,7 @@ def test_a_lost_checkpoint_is_a_new_generation_of_the_same_epoch(lake: Lake) -> 
     lake.query(blocks=3).work()
     import shutil
 
-    shutil.rmtree(lake.tables.checkpoint(lake.step, 0))
+    shutil.rmtree(lake.checkpoint)
     query = lake.query()
     assert (query.generation.number, query.generation.epoch) == (1, 0)
     assert query.generation.block == sealed_rows(lake.tables, lake.step, 0)[-1].block
@@ -104,7 +106,7 @@ def test_a_batch_sealed_but_not_checkpointed_is_replayed_only_as_it_was_planned(
     with pytest.raises(Killed):
         lake.query(blocks=2, dies=dies).work()
     if loss != "nothing":
-        lose_memory(Path(lake.tables.checkpoint(lake.step, 0)), loss)
+        lose_memory(lake.checkpoint, loss)
     query = lake.query(blocks=5)
     assert query.generation.number == generation
     query.run()
@@ -115,7 +117,7 @@ def test_a_batch_sealed_but_not_checkpointed_is_replayed_only_as_it_was_planned(
 def test_a_checkpoint_that_lost_several_commits_is_not_gone_on_with(lake: Lake, lost: int) -> None:
     for _ in range(3):
         lake.query(blocks=2).work()
-    folder = Path(lake.tables.checkpoint(lake.step, 0))
+    folder = lake.checkpoint
     for number in range(3 - lost, 3):
         (folder / "commits" / str(number)).unlink()
     query = lake.query(blocks=5)
@@ -134,7 +136,7 @@ def test_a_batch_that_was_begun_is_not_cut_anew_when_its_plan_and_the_commits_ar
 
     with meanwhile("control", dies), pytest.raises(Killed):
         lake.query(blocks=5).work()
-    folder = Path(lake.tables.checkpoint(lake.step, 0))
+    folder = lake.checkpoint
     lose_memory(folder, "newest")
     lose_memory(folder, "commits")
     query = lake.query(blocks=1)
@@ -158,7 +160,7 @@ def test_a_checkpoint_that_other_code_wrote_is_rebuilt_from_the_log(
 
     with pytest.raises(Killed):
         lake.query(blocks=2, dies=dies).work()
-    logged = list((Path(lake.tables.checkpoint(lake.step, 0)) / "offsets").iterdir())
+    logged = list((lake.checkpoint / "offsets").iterdir())
     for path in logged:
         path.write_text(path.read_text().replace('"form": ', '"form": 1'))
     query = lake.query(blocks=5)
@@ -176,7 +178,7 @@ def test_state_whose_first_offset_is_lost_is_not_gone_on_with(lake: Lake) -> Non
 
     with pytest.raises(Killed):
         lake.query(blocks=2, dies=dies).work()
-    folder = Path(lake.tables.checkpoint(lake.step, 0))
+    folder = lake.checkpoint
     (folder / "state" / "0.delta").write_bytes(b"some of it")
     assert lake.query().generation.number == 0, "its offset is there: Spark repeats it"
     lose_memory(folder, "newest")
@@ -189,9 +191,9 @@ def test_state_whose_first_offset_is_lost_is_not_gone_on_with(lake: Lake) -> Non
 def test_a_checkpoint_that_fails_again_and_again_is_given_up(lake: Lake) -> None:
     lake.query(blocks=3).work()
     for _ in range(2):
-        note_failure(lake.tables, lake.step)
+        note_failure(lake.tables, TOGETHER)
         assert lake.query().generation.number == 0
-    note_failure(lake.tables, lake.step)
+    note_failure(lake.tables, TOGETHER)
     assert lake.query().generation.number == 1
     assert lake.query().generation.number == 1, "and the new one goes on"
 

@@ -91,7 +91,7 @@ class World:
 
     def register(self) -> None:
         """The step starts before any record."""
-        Registry(self.tables, FixedClock(), self.pipeline).start(self.step)
+        Registry(self.tables, FixedClock(), self.pipeline).start_all()
 
     def answer(self) -> None:
         """What the speed layer said, sealed; and an answer that it has not sealed yet."""

@@ -1,0 +1,144 @@
+"""A step's way through the log: which blocks a micro-batch takes, and the watermarks in them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.columns.marks import Marks
+from penstock.core.controller import Measured
+from penstock.core.crash import reached
+from penstock.core.slack import BlockSummary, SlackChange
+from penstock.core.step import StepSpec
+from penstock.lake.commit import Table
+from penstock.lake.fold import Fold
+from penstock.lake.generation import Generation
+from penstock.lake.log import newest_live, newest_live_before, slack_changes, summaries
+from penstock.lake.offset import StepOffset
+from penstock.lake.read import Tail
+from penstock.lake.tables import Tables
+
+Cut = Callable[[Sequence[BlockSummary], int], Sequence[BlockSummary]]
+"""Of the blocks that wait after a position, those of the next micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStart:
+    """A step as a query runs it.
+
+    Attributes:
+        step: the step.
+        generation: where to start, and from which state.
+        past: watermarks in force in the epoch before the generation.
+    """
+
+    step: StepSpec
+    generation: Generation
+    past: Marks
+
+    def offset(self, shards: Sequence[int]) -> StepOffset:
+        """Where the generation stands before its first micro-batch."""
+        g = self.generation
+        return StepOffset(g.number, -1, g.block, g.seq, g.state, g.controller, tuple(shards))
+
+
+class Waiting:
+    """Sealed blocks that some step of a query has not taken yet.
+
+    Args:
+        tables: of the pipeline.
+        first: block that is taken first; those before are not read.
+    """
+
+    def __init__(self, tables: Tables, first: int) -> None:
+        self._newest = newest_live_before(tables, first)
+        self._tail = Tail(Table(tables.blocks()), "block", first - 1)
+        self._blocks: list[BlockSummary] = []
+
+    def look(self) -> None:
+        """See what was sealed meanwhile."""
+        self._blocks.extend(summaries(self._tail.take()))
+
+    @property
+    def last(self) -> int:
+        """Last position that waits; -1: nothing does."""
+        return self._blocks[-1].last_seq if self._blocks else -1
+
+    def forget(self, block: int) -> None:
+        """Leave out the blocks before one."""
+        self._newest = self.newest_before(block)
+        self._blocks = self.since(block)
+
+    def since(self, block: int) -> list[BlockSummary]:
+        """The blocks from one on."""
+        return [b for b in self._blocks if b.number >= block]
+
+    def newest_before(self, block: int) -> int:
+        """Newest live event time before a block, us."""
+        return newest_live((b for b in self._blocks if b.number < block), self._newest)
+
+
+class Follower:
+    """One step on its way.
+
+    Args:
+        start: the step.
+        tables: where the log lies.
+        events: the table of events.
+        decisions: the table of decisions.
+        cut: what a micro-batch takes.
+    """
+
+    def __init__(
+        self, start: StepStart, tables: Tables, events: Table, decisions: Table, cut: Cut
+    ) -> None:
+        self.start, self.tables, self.decisions, self._cut = start, tables, decisions, cut
+        self._fold = Fold(events, start.step.window)
+        self._known: tuple[int, tuple[SlackChange, ...]] = (-1, ())
+
+    def next(self, before: StepOffset, waiting: Waiting) -> StepOffset:
+        """Where the next micro-batch ends: after whole blocks; ``before``: there is none.
+
+        A generation's first one may hold no block: it seals the start and loads the seed.
+        """
+        taken = self._cut(waiting.since(before.block), before.seq)
+        if not taken and before.number >= 0:
+            return before
+        fold, newest = self._fold, waiting.newest_before(before.block)
+        fold.start(before.state, before.seq, newest, before.controller)
+        fold.take(taken, self._decided())
+        reached("speed offset")
+        return StepOffset(
+            generation=before.generation,
+            number=before.number + 1,
+            block=taken[-1].number + 1 if taken else before.block,
+            seq=taken[-1].last_seq if taken else before.seq,
+            state=fold.state,
+            controller=fold.controller,
+            shards=before.shards,
+            marks=Marks.of(fold.marks).to_text(),
+            coverage=_coverage(fold.measured),
+        )
+
+    def _decided(self) -> tuple[SlackChange, ...]:
+        """Slack decisions; those for the blocks at hand stood before the blocks were sealed."""
+        version = self.decisions.refresh().version()
+        if version != self._known[0]:
+            self._known = version, tuple(slack_changes(self.tables, self.start.step.name))
+        return self._known[1]
+
+
+def _coverage(measured: list[Measured]) -> dict[str, Any] | None:
+    """Of the windows that a micro-batch measured; none: there was none."""
+    if not measured:
+        return None
+    covered = [m.coverage for m in measured]
+    last = measured[-1]
+    return {
+        "windows_measured": len(measured),
+        "windows_below": sum(m.below for m in measured),
+        "coverage": sum(covered) / len(covered),
+        "coverage_least": min(covered),
+        "threshold": last.threshold,
+        "alpha": last.alpha,
+        "margin": last.margin,
+    }

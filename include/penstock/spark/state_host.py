@@ -1,0 +1,68 @@
+"""Where the steps of a query keep what is open: one operator, keyed by shard.
+
+Each shard is one step's. A fixed small number, never the business key: a key costs 0.15-0.35 ms a
+micro-batch in a Python state store.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from penstock.core.step import StepSpec
+from penstock.spark.mapper import Classes
+from penstock.spark.reducer import Reducer
+from penstock.spark.tick import Tick
+from penstock.spark.wire import (
+    ANSWER,
+    CLASSES,
+    LATE,
+    PACKET,
+    PARTIAL,
+    PUNCTUATION,
+    SEED,
+    STATUS,
+    message,
+    messages_in,
+    packets,
+    table_in,
+)
+
+
+class StateHost(StatefulProcessor):
+    """Hands each shard's packets to the reducer of its step."""
+
+    def __init__(self, steps: Sequence[StepSpec]) -> None:
+        self.steps = {step.name: step for step in steps}
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state."""
+        state = handle.getMapState("buckets", "bucket long, part int", "content binary")
+        self.reducers = {name: Reducer(step, state) for name, step in self.steps.items()}
+
+    def handleInputRows(  # noqa: N802  Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[pd.DataFrame]:
+        """One shard's packets of a micro-batch."""
+        shard = int(key[0]) if isinstance(key, tuple) else int(key)
+        frames = [pa.Table.from_pandas(df, schema=PACKET, preserve_index=False) for df in rows]
+        received = pa.concat_tables(frames)
+        tick = Tick.from_json(messages_in(received, PUNCTUATION)[0])
+        classes = Classes()
+        for told in messages_in(received, CLASSES):
+            classes.add(told)
+        reducer = self.reducers[tick.step]
+        panes = reducer.wire.panes
+        partials, seed = (table_in(received, kind, panes) for kind in (PARTIAL, SEED))
+        reduced = reducer.reduce(tick, partials, seed, classes)
+        out = [packets(shard, LATE, reduced.late), packets(shard, ANSWER, reduced.answers)]
+        status = message(shard, STATUS, reduced.status.to_json())
+        yield pa.concat_tables([*out, status]).to_pandas()
+
+    def close(self) -> None:
+        """Nothing to release."""
