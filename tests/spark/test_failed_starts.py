@@ -1,4 +1,4 @@
-"""A disk loses the state of all steps alike: a failed start counts for each of them."""
+"""A disk loses the state of all queries alike: a failed start counts for each of them."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
+from penstock.config.pipeline import TOGETHER
 from penstock.core.errors import TerminalError
-from penstock.core.place import path_of
-from penstock.lake.generation import failures
+from penstock.lake.checkpoint import newest_checkpoint
 from penstock.lake.unsettled import OVERDUE
 from penstock.spark import stream_host
 from penstock.spark.stream_host import StreamFailedError, StreamHost
 from penstock.spark.watchdog import Watchdog
 from tests.doubles import RecordingPulse, RisingClock
 from tests.spark.conftest import make_scene
+
+WAITING = "Waiting for data to arrive"
 
 
 @dataclass
@@ -51,9 +53,15 @@ ROW = {"block": 9, "micro_batch": 0, "watermark_us": 0, "t_max_us": 0, "through_
        "records": 6, "answers": 1, "pairs_late": 0, "pairs_open": 2, "slack_us": 0}  # fmt: skip
 
 
+APART = "apart-since"
+
+
 @pytest.fixture
 def host(tmp_path: Path) -> StreamHost:
+    """Of two queries: one of the steps runs apart."""
     scene = make_scene(tmp_path)
+    steps = scene.config["steps"]
+    scene.config["steps"] = steps | {"since": steps["since"] | {"apart": True}}
     scene.begin()
     lake = scene.lake("hourly")
     pulse = RecordingPulse(lambda _: False)
@@ -62,22 +70,22 @@ def host(tmp_path: Path) -> StreamHost:
 
 def counts(host: StreamHost) -> dict[str, int]:
     return {
-        step.name: failures(str(path_of(host.tables.checkpoint(step, 0))), None)
-        for step in host.pipeline.specs
+        query: newest_checkpoint(host.tables, query).failures for query in host.pipeline.queries
     }
 
 
-def test_a_step_that_fails_a_moment_later_is_counted_too(host: StreamHost) -> None:
-    host.queries = {"hourly": Query(0), "since": Query(5)}  # type: ignore[dict-item]
-    with pytest.raises(StreamFailedError, match="hourly: its query ended: state is lost"):
+def test_a_step_runs_with_the_others_or_apart(host: StreamHost) -> None:
+    found = {name: [s.name for s in steps] for name, steps in host.pipeline.queries.items()}
+    assert found == {TOGETHER: ["hourly"], APART: ["since"]}
+
+
+def test_a_query_that_fails_a_moment_later_is_counted_too(host: StreamHost) -> None:
+    host.queries = {TOGETHER: Query(0), APART: Query(5)}  # type: ignore[dict-item]
+    with pytest.raises(StreamFailedError, match="the query of hourly ended: state is lost"):
         host._check()
-    assert counts(host) == {"hourly": 1, "since": 1}
+    assert counts(host) == {TOGETHER: 1, APART: 1}
 
 
-OVERFLOW = ValueError(
-    "[STREAM_FAILED] ...\n  File sink.py\n"
-    "penstock.spark.layout.SumOverflowError: hourly.total: a sum of integers exceeds 64 bits. Do"
-)
 SAID = "hourly.total: a sum of integers exceeds 64 bits. Do"
 
 
@@ -85,31 +93,40 @@ def test_a_step_whose_sum_overflows_stops_alone_and_says_so(
     host: StreamHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others go on, and a failure of theirs is counted as always; a stop is no failure."""
-    sound = Query(None, "Waiting for data to arrive")
-    waiting = {"hourly": Query(0, error=OVERFLOW), "since": sound}
-    monkeypatch.setattr(stream_host, "start_query", lambda *a: waiting[a[3].name])
+    sound = Query(None, WAITING)
+
+    def start(*arguments: Any) -> Query:
+        if arguments[3] == TOGETHER:
+            arguments[6]("hourly", SAID)
+        return sound
+
+    monkeypatch.setattr(stream_host, "start_query", start)
     monkeypatch.setattr(stream_host, "POLL_SECONDS", 0.001)
     pulse = RecordingPulse(lambda pulse: "sealed" in pulse.figures)
     host.pulse = pulse
     host.run()
     assert pulse.steps["hourly"] == {"error": SAID}
     assert pulse.figures["stands_still"] == f"hourly stands still, the other steps go on: {SAID}"
-    assert (set(host.queries), counts(host)) == ({"since"}, {"hourly": 0, "since": 0})
-    host._teller("since")(ROW)
+    assert counts(host) == {TOGETHER: 0, APART: 0}
+    host._told("since", ROW)
     assert pulse.figures["block"] == 9, "of those that go on"
     sound.fails_after = 0
-    with pytest.raises(StreamFailedError, match="since: its query ended"):
+    with pytest.raises(StreamFailedError, match="the query of hourly ended"):
         host._check()
-    assert counts(host) == {"hourly": 0, "since": 1}
+    assert counts(host) == {TOGETHER: 1, APART: 1}
 
 
 @pytest.mark.parametrize("stopped", [["hourly"], ["hourly", "since"]])
 def test_a_host_ends_with_the_cause_once_no_step_can_go_on_further(
     host: StreamHost, monkeypatch: pytest.MonkeyPatch, stopped: list[str]
 ) -> None:
-    queries = {name: Query(0 if name in stopped else None, "Waiting for data to arrive",
-                           error=OVERFLOW) for name in ("hourly", "since")}  # fmt: skip
-    monkeypatch.setattr(stream_host, "start_query", lambda *a: queries[a[3].name])
+    def start(*arguments: Any) -> Query:
+        if arguments[3] == TOGETHER:
+            for name in stopped:
+                arguments[6](name, SAID)
+        return Query(None, WAITING)
+
+    monkeypatch.setattr(stream_host, "start_query", start)
     monkeypatch.setattr(stream_host, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(type(host.door), "ended", True)
     monkeypatch.setattr(type(host.door), "next_block", 0)
@@ -118,14 +135,12 @@ def test_a_host_ends_with_the_cause_once_no_step_can_go_on_further(
     assert host.pulse.figures["error"].startswith("TerminalError: hourly.total: ")
 
 
-@pytest.mark.parametrize(
-    "sound", [Query(None, "Waiting for data to arrive"), Query(None, lastProgress={"batchId": 0})]
-)
-def test_a_step_that_runs_is_not(host: StreamHost, sound: Query) -> None:
-    host.queries = {"hourly": Query(0), "since": sound}  # type: ignore[dict-item]
+@pytest.mark.parametrize("sound", [Query(None, WAITING), Query(None, lastProgress={"batchId": 0})])
+def test_a_query_that_runs_is_not(host: StreamHost, sound: Query) -> None:
+    host.queries = {TOGETHER: Query(0), APART: sound}  # type: ignore[dict-item]
     with pytest.raises(StreamFailedError):
         host._check()
-    assert counts(host) == {"hourly": 1, "since": 0}
+    assert counts(host) == {TOGETHER: 1, APART: 0}
 
 
 def test_a_step_that_seals_nothing_while_blocks_wait_ends_the_host_and_is_counted(
@@ -134,8 +149,7 @@ def test_a_step_that_seals_nothing_while_blocks_wait_ends_the_host_and_is_counte
     now = [0.0]
     host._watchdog = Watchdog(lambda: now[0])
     spinning = Query(None, "Processing new data", lastProgress={"batchId": 0})
-    idle = Query(None, "Waiting for data to arrive")
-    host.queries = {"hourly": spinning, "since": idle}  # type: ignore[dict-item]
+    host.queries = {TOGETHER: spinning, APART: Query(None, WAITING)}  # type: ignore[dict-item]
     host._blocks = {"hourly": 4, "since": 7}
     monkeypatch.setattr(type(host.door), "next_block", 7)
     while now[0] <= OVERDUE.total_seconds():
@@ -143,7 +157,7 @@ def test_a_step_that_seals_nothing_while_blocks_wait_ends_the_host_and_is_counte
         now[0] += 20
     with pytest.raises(StreamFailedError, match=r"hourly: it has sealed nothing .* 3 blocks wait"):
         host._check()
-    assert counts(host) == {"hourly": 1, "since": 0}
+    assert counts(host) == {TOGETHER: 1, APART: 0}
 
 
 def test_a_host_that_fails_says_why_before_it_waits_for_anything(
@@ -155,7 +169,7 @@ def test_a_host_that_fails_says_why_before_it_waits_for_anything(
     monkeypatch.setattr(host, "_stop", lambda **_: told.append(pulse.figures["error"]))
     with pytest.raises(StreamFailedError):
         host.run()
-    assert told[0] == "StreamFailedError: p.hourly: its query ended: state is lost"
+    assert told[0] == "StreamFailedError: p: the query of hourly ended: state is lost"
 
 
 def test_queries_start_one_after_the_other(
