@@ -12,6 +12,7 @@ import gc
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -29,9 +30,11 @@ from penstock.lake import watch
 from penstock.lake.commit import Table
 from penstock.lake.generation import current, lived
 from penstock.lake.log import slack_changes
+from penstock.lake.offset import Offset, StepOffset
 from penstock.lake.registry import Registry
 from penstock.lake.tables import Tables, TableSpec
 from penstock.lake.view import DONE, LATE, PLANNED, position
+from penstock.spark.follow import StepStart
 from penstock.spark.source import LogReader, SourceSpec
 
 DAY, RECORDS, SECOND = 86_400, 5_000, 1_000_000
@@ -97,12 +100,11 @@ def tried(pipeline: Pipeline, tables: Tables, step: StepSpec) -> dict[str, Calla
     assert found is not None
     assert at is not None
     events = tables.events(pipeline.types)
-    spec = SourceSpec(step, tables, events, found[1], Marks.of([(0, 0)]), (0,), 1, 500 * RECORDS)
+    begun = StepStart(step, found[1], Marks.of([(0, 0)]))
+    spec = SourceSpec(tables, events, (begun,), ((0,),), 1, 500 * RECORDS)
     block, seq, state = at.sealed.block - 60, at.sealed.seq - 60 * RECORDS, at.sealed.state
-    start = {
-        "block": block, "seq": seq, "watermark": state.watermark, "t_max": state.t_max, "k": 0,
-        "slack": state.slack, "controller": "", "first": False,
-    }  # fmt: skip
+    stands = StepOffset(found[1].number, 0, block, seq, replace(state, k=0), "", (0,))
+    start = Offset({step.name: stands}).to_json()
 
     def folded() -> Any:
         changes = slack_changes(tables, step.name)
@@ -112,7 +114,7 @@ def tried(pipeline: Pipeline, tables: Tables, step: StepSpec) -> dict[str, Calla
         "position": lambda: position(tables, step),
         "watch": lambda: watch.waiting(tables, step),
         "first offset of a query": lambda: LogReader(spec).latestOffset(start, None),
-        "start of a generation": lambda: Registry(tables, SystemClock(), pipeline).start(step),
+        "start of a generation": lambda: Registry(tables, SystemClock(), pipeline).start_all(),
         "fold from a sealed micro-batch": folded,
     }
 

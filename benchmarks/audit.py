@@ -25,7 +25,6 @@ from penstock.lake.tables import Tables
 from penstock.quality import suite
 from penstock.spark import audit
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.query import start_query
 
 INTERVAL = timedelta(hours=1)
 
@@ -67,8 +66,7 @@ def answered(spark: SparkSession, home: Path, records: int) -> Log:
     began = time.monotonic()
     measuring.ingest(tables, pipeline, home)
     ingested = time.monotonic()
-    spec = pipeline.specs[0]
-    query = start_query(spark, tables, pipeline, spec, SystemClock(), lambda _: None)
+    query = measuring.stream(spark, tables, pipeline)
     query.processAllAvailable()
     done = time.monotonic()
     query.stop()

@@ -19,9 +19,7 @@ import step as bench
 from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import Pipeline
-from penstock.core.clock import SystemClock
 from penstock.lake.tables import Tables
-from penstock.spark.query import start_query
 
 FIXED = "slack: {fixed: PT10S}"
 QUANTILE = """slack: {quantile: {}}
@@ -69,8 +67,7 @@ def measured(
                 place = work / str(next(runs))  # a fresh one: Spark tidies up old ones late
                 shutil.copytree(lake, place)
                 tables = Tables(str(place), pipeline.name)
-                query = start_query(spark, tables, pipeline, pipeline.specs[0], SystemClock(),
-                                    lambda _: None, size)  # fmt: skip
+                query = measuring.stream(spark, tables, pipeline, records=size)
                 query.processAllAvailable()
                 told = [p["durationMs"] for p in query.recentProgress if p["numInputRows"]]
                 query.stop()

@@ -26,7 +26,6 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
 from penstock.lake.tables import Tables
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.query import start_query
 
 DAYS, WINDOW, OUTAGES = 30, 600, 3
 DAY = 86_400_000_000
@@ -109,9 +108,7 @@ def main() -> None:
                 pipeline, tables = measuring.pipeline_in(home, PIPELINE)
                 measuring.start_of_log(tables, pipeline)
                 measuring.ingest(tables, pipeline, home)
-                query = start_query(
-                    spark, tables, pipeline, pipeline.specs[0], SystemClock(), lambda _: None
-                )
+                query = measuring.stream(spark, tables, pipeline)
                 query.processAllAvailable()
                 query.stop()
                 figures = {}

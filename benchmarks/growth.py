@@ -18,11 +18,11 @@ import measuring
 import step
 from pyspark.sql import SparkSession
 
-from penstock.core.clock import SystemClock
+from penstock.config.pipeline import TOGETHER
+from penstock.lake.checkpoint import newest_checkpoint
 from penstock.lake.log import read_summaries
 from penstock.lake.tables import Tables, local
 from penstock.lake.view import position
-from penstock.spark.query import start_query
 
 RATE, EACH, MOST = 10_000 / 3, 50_000, 40
 
@@ -41,12 +41,12 @@ def measured(spark: SparkSession, home: Path, records: int) -> tuple[float, floa
     )
     most = 0
 
-    def told(row: dict[str, int]) -> None:
+    def told(_: str, row: dict[str, int]) -> None:
         nonlocal most
         most = max(most, row["pairs_open"])
 
     spec = pipeline.specs[0]
-    query = start_query(spark, held.tables, pipeline, spec, SystemClock(), told)
+    query = measuring.stream(spark, held.tables, pipeline, told)
     query.processAllAvailable()
     held.release()
     began = time.monotonic()
@@ -56,7 +56,7 @@ def measured(spark: SparkSession, home: Path, records: int) -> tuple[float, floa
     at = position(held.tables, spec)
     assert at is not None
     assert at.sealed.seq == read_summaries(held.tables)[-1].last_seq
-    state = local(held.tables.checkpoint(spec, at.sealed.generation)) / "state"
+    state = local(newest_checkpoint(held.tables, TOGETHER).uri) / "state"
     size = sum(f.stat().st_size for f in state.rglob("*") if f.is_file())
     return ingest, seconds, size, most
 

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 
 from penstock.core.clock import SystemClock
 from penstock.spark.correct import Corrector, correct_pipeline
-from penstock.spark.query import start_query
 
 DAY = timedelta(days=1) // timedelta(microseconds=1)
 RECORDS_A_DAY, KEYS, FILES = 50_000, 90, 20
@@ -83,8 +82,8 @@ def main() -> None:
             pipeline, tables = measuring.pipeline_in(home, PIPELINE)
             measuring.start_of_log(tables, pipeline)
             measuring.ingest(tables, pipeline, home)
-            (step,), clock = pipeline.specs, SystemClock()
-            query = start_query(spark, tables, pipeline, step, clock, lambda _: None)
+            clock = SystemClock()
+            query = measuring.stream(spark, tables, pipeline)
             query.processAllAvailable()
             query.stop()
             chunks.clear()

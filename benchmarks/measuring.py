@@ -9,16 +9,19 @@ from pathlib import Path
 
 import matplotlib as mpl
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.catalog import read_pipeline
-from penstock.config.pipeline import Pipeline
+from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.core.clock import SystemClock
 from penstock.lake.ingest import source as waiting
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log import LIVE
 from penstock.lake.registry import Registry
 from penstock.lake.tables import Tables
+from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
 from penstock.spark.session import configuration, open_session
+from penstock.spark.sink import Told
 
 mpl.use("svg")
 mpl.rcParams["svg.hashsalt"] = "penstock"
@@ -42,6 +45,31 @@ def start_of_log(tables: Tables, pipeline: Pipeline) -> None:
     registry = Registry(tables, SystemClock(), pipeline)
     for step in pipeline.specs:
         registry.begin_epoch(step, "benchmark")
+
+
+def stream(
+    spark: SparkSession,
+    tables: Tables,
+    pipeline: Pipeline,
+    told: Told = lambda *_: None,
+    records: int = RECORDS_A_MICRO_BATCH,
+) -> StreamingQuery:
+    """The query of a pipeline whose steps all run together.
+
+    Args:
+        spark: the session.
+        tables: of the pipeline.
+        pipeline: its file.
+        told: gets the name of a step and what it sealed.
+        records: a micro-batch takes no further block once it has so many.
+    """
+
+    def stands_still(step: str, cause: str) -> None:
+        raise SystemExit(f"{step}: {cause}")
+
+    return start_query(
+        spark, tables, pipeline, TOGETHER, SystemClock(), told, stands_still, records
+    )
 
 
 def ingest(tables: Tables, pipeline: Pipeline, home: Path, *, each: bool = False) -> int:

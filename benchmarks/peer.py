@@ -21,7 +21,6 @@ import step
 from penstock.core.clock import SystemClock
 from penstock.lake.view import answers_in_force
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.query import start_query
 
 WORKLOADS = {"W1": (step.MARS, "n"), "W2": (step.AIRCRAFT, "mean")}
 """Each with the measure that the harness calls value."""
@@ -46,7 +45,7 @@ def main() -> None:
             began = time.monotonic()
             measuring.ingest(tables, pipeline, home)
             ingested = time.monotonic()
-            query = start_query(spark, tables, pipeline, spec, clock, lambda _: None)
+            query = measuring.stream(spark, tables, pipeline)
             query.processAllAvailable()
             answered = time.monotonic()
             query.stop()

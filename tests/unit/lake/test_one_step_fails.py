@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.config.catalog import ConfigDriftError
+from penstock.config.pipeline import TOGETHER
 from penstock.control.job import AGAIN, TERMINAL, Outcome, run_job
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.request import Job, JobRequest
@@ -37,8 +38,7 @@ def test_every_other_step_is_corrected_when_one_sum_overflows(
     steps = {"first": SUMS, "second": OTHER, "third": OTHER}
     pipeline, clock = make_pipeline(tmp_path, steps, source=source), RisingClock()
     tables = Tables(str(tmp_path / "lake"), pipeline.name)
-    for step in pipeline.specs:
-        LocalQuery(tables, pipeline, step, clock)
+    LocalQuery(tables, pipeline, TOGETHER, clock)
     rows: list[Any] = [*disordered(200, seed=1, apart=2.0, late_share=0.0)]
     rows.sort(key=lambda row: row["event_time"])  # none is late but the one below
     rows[10] |= {"bags": 2**62, "site": "x"}
@@ -46,8 +46,7 @@ def test_every_other_step_is_corrected_when_one_sum_overflows(
     for number, some in enumerate((rows, late)):
         write_jsonl(tmp_path / "live" / f"{number}.jsonl", some)
         run_through(Door(tables, pipeline, tmp_path, clock), LIVE, None, None)
-    for step in pipeline.specs:
-        LocalQuery(tables, pipeline, step, clock).run()
+    LocalQuery(tables, pipeline, TOGETHER, clock).run()
     monkeypatch.setattr(correct, "Corrector", lambda _spark, *rest: LocalCorrector(*rest))
     for _ in range(2):
         with pytest.raises(TerminalError, match=r"first\.bags_sum: .*exceeds 64 bits") as failed:
