@@ -254,7 +254,7 @@ WITHOUT_JVM: dict[str, Callable[[list[Lake]], None]] = {
 
 def moved(lake: Path, former: Path) -> None:
     """Let Spark's checkpoints know that the lake was copied: they name a file by its whole path."""
-    for path in lake.glob("*/checkpoints/*/*/*/state/*/_metadata/v2/[0-9]*"):
+    for path in lake.glob("*/checkpoints/*/*/state/*/_metadata/v2/[0-9]*"):
         path.write_text(path.read_text().replace(str(former), str(lake)))
         path.with_name(f".{path.name}.crc").unlink()
 
