@@ -1,11 +1,11 @@
-"""What a step more costs: several steps on one log, run together, beside one alone and beside each apart.
+"""What a further step costs: several steps on one log, together and each apart, beside one.
 
-    python benchmarks/steps.py [--steps 8] [--records 1000000] [--batch 100000]
+    python benchmarks/steps.py [--steps 8] [--records 1000000] [--batch 100000] [--rounds 2]
 
-Each is a process of its own over a log that is already sealed: four key sets, windows of a minute and of two.
-Seconds from the session to the first sealed micro-batch of every step; the median micro-batch after it;
-memory of all processes (PSS: what they share counts once), and answers in force, which must be those that
-DuckDB finds over the same files, late ones corrected.
+Each run is a process of its own over a log that is sealed: four key sets, windows of one and of two
+minutes. Printed: seconds from the session to the first sealed micro-batch of every step, the median
+micro-batch after it, memory of all processes (PSS: what they share counts once), and by how many
+the answers in force differ in number from DuckDB's over the same files.
 """
 
 import argparse

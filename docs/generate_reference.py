@@ -71,6 +71,7 @@ KINDS: dict[Any, str] = {
     timedelta: "duration",
     float: "number",
     int: "whole number",
+    bool: "`true` or `false`",
     AwareDatetime: "instant with a zone",
 }
 VALIDATED = {"_is_cron": "cron line, five fields", "_is_zone": "time zone", "_is_form": "form"}
@@ -157,6 +158,8 @@ def _link(model: type) -> str:
 
 def _default(known: FieldInfo) -> str:
     value = known.default
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     if known.is_required():
         return "required"
     if value is None or value in ((), "", PydanticUndefined):

@@ -54,8 +54,8 @@ from penstock.spark.wire import (
     LATE,
     PACKET,
     PARTIAL,
-    PUNCTUATION,
     STATUS,
+    TICK,
     Wire,
     message,
     messages_in,
@@ -276,7 +276,7 @@ def _incoming(step: StepSpec, events: pa.Table, tick: Tick) -> pa.Table:
     partials = wire.to_inner(map_records(step, events, Marks.from_text(tick.at.marks), classes))
     keys = [partials[k] for k in wire.layout.keys]
     which = hash_rows(keys, partials.num_rows) % len(shards)
-    out = [message(shard, PUNCTUATION, tick.to_json()) for shard in shards]
+    out = [message(shard, TICK, tick.to_json()) for shard in shards]
     out += [packets(n, PARTIAL, partials.filter(pa.array(which == n))) for n in shards]
     out.append(message(shards[-1], CLASSES, classes.message()))
     return pa.concat_tables(out)

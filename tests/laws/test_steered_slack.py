@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.columns import watermark
-from penstock.lake import fold
+from penstock.lake import fold, log
 from penstock.lake.commit import Table
 from penstock.lake.generation import generations
 from penstock.lake.ingest import door
@@ -368,7 +368,7 @@ def test_a_fold_that_was_stopped_by_a_passing_error_is_begun_anew(
     whole.query(blocks=1_000).run()
     lake = filled(tmp_path / "stopped", "quantile")
     query = lake.query(blocks=1_000)
-    reads, times = [], fold.event_times
+    reads, times = [], log.event_times
 
     def stopped(events: Any, spans: Any) -> Any:
         reads.append(spans)
@@ -376,7 +376,7 @@ def test_a_fold_that_was_stopped_by_a_passing_error_is_begun_anew(
             raise TimeoutError("the mount does not answer")
         return times(events, spans)
 
-    monkeypatch.setattr(fold, "event_times", stopped)
+    monkeypatch.setattr(log, "event_times", stopped)
     with pytest.raises(TimeoutError):
         query.work()
     query.run()

@@ -22,8 +22,7 @@ from penstock.core.slack import (
     spec_at,
 )
 from penstock.core.window import BEGINNING, WindowSpec
-from penstock.lake.commit import Table
-from penstock.lake.log import event_times, newest_live
+from penstock.lake.log import EventTimes, newest_live
 
 AT_ONCE = 1 << 20
 """Records whose event times are read at once."""
@@ -44,7 +43,7 @@ class Fold:
     """Where the fold of a step stands.
 
     Attributes:
-        events: the table of events.
+        times: event times of the log.
         window: the step's windows.
         state: after the last position taken.
         seq: that position; -1: none.
@@ -54,7 +53,7 @@ class Fold:
         measured: windows whose coverage the fold has measured, in the order of their ends.
     """
 
-    events: Table
+    times: EventTimes
     window: WindowSpec
     state: WatermarkState = field(default_factory=WatermarkState)
     seq: int = -1
@@ -131,7 +130,7 @@ class Fold:
         """Note which records of some blocks close windows; returns the state after the last."""
         spans = [(place.first, place.last) for place in places]
         state = self.state
-        for place, (seqs, times) in zip(places, event_times(self.events, spans), strict=True):
+        for place, (seqs, times) in zip(places, self.times(spans), strict=True):
             marks, state = after_each(place.state, times, place.newest, spec)
             for i in closings(self.window, place.state.watermark, marks).tolist():
                 self.marks.append((int(seqs[i]) + 1, int(marks[i])))
@@ -146,7 +145,7 @@ class Fold:
         self._controller, last = known, run[-1].last_seq
         steering = Steering(known, self.seq)
         if moves and any(b.t_max is not None for b in run):
-            ((seqs, times),) = event_times(self.events, [(self.seq + 1, last)])
+            ((seqs, times),) = self.times([(self.seq + 1, last)])
             self.marks += steering.take(seqs, times, self.newest, last)
             self.state = known.state(self.state)
         else:

@@ -17,7 +17,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
 from penstock.lake.commit import Table
 from penstock.lake.fold import Fold
-from penstock.lake.log import newest_live_before, read_summaries
+from penstock.lake.log import EventTimes, newest_live_before, read_summaries
 from penstock.lake.read import read_table
 from penstock.lake.tables import Definition, Tables
 
@@ -133,7 +133,7 @@ def lived(
         changes: slack decisions.
         controller: as it was written down at the start.
     """
-    fold = Fold(events, window)
+    fold = Fold(EventTimes(events), window)
     fold.start(start.state, start.seq, newest_live_before(tables, start.block), controller)
     fold.take(read_summaries(tables, start.block, before), changes)
     return fold

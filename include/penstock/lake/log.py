@@ -96,6 +96,25 @@ def event_times(events: Table, spans: Sequence[tuple[int, int]]) -> list[tuple[L
     return [(seqs[cut], times[cut]) for cut in cuts]
 
 
+class EventTimes:
+    """``event_times`` of one table; remembers its last answer: steps that run together ask alike.
+
+    What is sealed does not change.
+    """
+
+    def __init__(self, events: Table) -> None:
+        self._events = events
+        self._spans: tuple[tuple[int, int], ...] = ()
+        self._found: list[tuple[Longs, Longs]] = []
+
+    def __call__(self, spans: Sequence[tuple[int, int]]) -> list[tuple[Longs, Longs]]:
+        """As ``event_times``; the arrays are not to be changed."""
+        if tuple(spans) != self._spans:
+            self._found = event_times(self._events, spans)
+            self._spans = tuple(spans)
+        return self._found
+
+
 def decisions_of(table: Table, step: str) -> list[dict[str, Any]]:
     """All rows of a step, those for one block in the order they were decided."""
     rows = read_table(table).filter(pc.field("step") == step)

@@ -23,7 +23,14 @@ from penstock.lake.checkpoint import (
 from penstock.lake.commit import Table, settle
 from penstock.lake.fold import Fold
 from penstock.lake.generation import Generation, Sealed, controller_at, current, generations
-from penstock.lake.log import SLACK, decisions_of, next_block, read_summaries, slack_changes
+from penstock.lake.log import (
+    SLACK,
+    EventTimes,
+    decisions_of,
+    next_block,
+    read_summaries,
+    slack_changes,
+)
 from penstock.lake.proposed import DECLARED, declared
 from penstock.lake.sealed import last_sealed
 from penstock.lake.start import after_history, completed
@@ -125,7 +132,8 @@ class Registry:
         seq = blocks[-1].last_seq if blocks else -1
         self._decide_slack(step, block)
         slack = self._slack_at(step, block)
-        state = after_history(blocks, slack, Fold(self.events, step.window), live=self.live)
+        fold = Fold(EventTimes(self.events), step.window)
+        state = after_history(blocks, slack, fold, live=self.live)
         new = Generation(
             step.name, step.fingerprint, number, number, block, seq, state,
             slack, "", self.live, self.clock.now(),

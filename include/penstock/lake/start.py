@@ -16,7 +16,7 @@ from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.fold import Fold
 from penstock.lake.generation import Generation, generations
-from penstock.lake.log import decisions_of, read_summaries
+from penstock.lake.log import EventTimes, decisions_of, read_summaries
 from penstock.lake.proposed import declared
 from penstock.lake.tables import Tables
 
@@ -80,7 +80,7 @@ def completed(tables: Tables, step: StepSpec, epoch: Generation) -> Generation |
     if slack is None:
         return None
     blocks = read_summaries(tables, before=epoch.block)
-    fold = Fold(Table(tables.events({})), step.window)
+    fold = Fold(EventTimes(Table(tables.events({}))), step.window)
     state = after_history(blocks, slack, fold, live=epoch.live)
     if replace(state, slack=epoch.state.slack) != epoch.state:
         return None

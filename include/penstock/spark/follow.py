@@ -12,7 +12,7 @@ from penstock.core.step import StepSpec
 from penstock.lake.commit import Table
 from penstock.lake.fold import Fold
 from penstock.lake.generation import Generation
-from penstock.lake.log import newest_live, newest_live_before, slack_changes, summaries
+from penstock.lake.log import EventTimes, newest_live, newest_live_before, slack_changes, summaries
 from penstock.lake.offset import StepOffset
 from penstock.lake.read import Tail
 from penstock.lake.tables import Tables
@@ -83,16 +83,16 @@ class Follower:
     Args:
         start: the step.
         tables: where the log lies.
-        events: the table of events.
+        times: event times of the log.
         decisions: the table of decisions.
         cut: what a micro-batch takes.
     """
 
     def __init__(
-        self, start: StepStart, tables: Tables, events: Table, decisions: Table, cut: Cut
+        self, start: StepStart, tables: Tables, times: EventTimes, decisions: Table, cut: Cut
     ) -> None:
         self.start, self.tables, self.decisions, self._cut = start, tables, decisions, cut
-        self._fold = Fold(events, start.step.window)
+        self._fold = Fold(times, start.step.window)
         self._known: tuple[int, tuple[SlackChange, ...]] = (-1, ())
 
     def next(self, before: StepOffset, waiting: Waiting) -> StepOffset:

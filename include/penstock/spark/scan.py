@@ -24,7 +24,7 @@ from penstock.lake.tables import TableSpec
 from penstock.spark.layout import Layout
 from penstock.spark.mapper import Classes, columns_of, map_records
 from penstock.spark.tick import Tick
-from penstock.spark.wire import CLASSES, PARTIAL, PUNCTUATION, SEED, Wire, message, packets
+from penstock.spark.wire import CLASSES, PARTIAL, SEED, TICK, Wire, message, packets
 
 WHOLE = 20_000
 """Fewer records are not worth a second task."""
@@ -79,7 +79,7 @@ def scan(part: Part, events: TableSpec, steps: Mapping[str, StepSpec]) -> Iterat
     reached("speed read")
     for tick in part.ticks:
         for shard in tick.at.shards:
-            yield from message(shard, PUNCTUATION, tick.to_json()).to_batches()
+            yield from message(shard, TICK, tick.to_json()).to_batches()
     mappers = [_Mapper(steps[work.step], work) for work in part.works]
     for piece in _pieces(part, events, [mapper.step for mapper in mappers]):
         for mapper in mappers:

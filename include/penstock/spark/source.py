@@ -20,6 +20,7 @@ from penstock.columns.marks import Marks
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary
 from penstock.lake.commit import Table
+from penstock.lake.log import EventTimes
 from penstock.lake.offset import Offset, StepOffset
 from penstock.lake.read import DataFile, data_files
 from penstock.lake.tables import Tables, TableSpec
@@ -143,9 +144,9 @@ class LogReader(DataSourceStreamReader):
             return
         tables = self.spec.tables
         self._events, decisions = Table(self.spec.events), Table(tables.decisions())
+        times = EventTimes(self._events)
         self._followers = [
-            Follower(start, tables, self._events, decisions, self._take)
-            for start in self.spec.starts
+            Follower(start, tables, times, decisions, self._take) for start in self.spec.starts
         ]
 
     def _before(self, offset: Offset) -> dict[str, StepOffset]:

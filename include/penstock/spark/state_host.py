@@ -21,9 +21,9 @@ from penstock.spark.wire import (
     LATE,
     PACKET,
     PARTIAL,
-    PUNCTUATION,
     SEED,
     STATUS,
+    TICK,
     message,
     messages_in,
     packets,
@@ -52,7 +52,7 @@ class StateHost(StatefulProcessor):
         shard = int(key[0]) if isinstance(key, tuple) else int(key)
         frames = [pa.Table.from_pandas(df, schema=PACKET, preserve_index=False) for df in rows]
         received = pa.concat_tables(frames)
-        tick = Tick.from_json(messages_in(received, PUNCTUATION)[0])
+        tick = Tick.from_json(messages_in(received, TICK)[0])
         classes = Classes()
         for told in messages_in(received, CLASSES):
             classes.add(told)

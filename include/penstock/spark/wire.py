@@ -19,7 +19,7 @@ from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.spark.layout import Layout
 
-PARTIAL, SEED, PUNCTUATION = 0, 1, 2
+PARTIAL, SEED, TICK = 0, 1, 2
 ANSWER, LATE, STATUS, CLASSES = 3, 4, 5, 6
 PACKET = pa.schema(
     [pa.field("shard", pa.int64()), pa.field("kind", pa.int64()), pa.field("content", pa.binary())]
