@@ -26,14 +26,14 @@ from penstock.columns.marks import Marks
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
 from penstock.core.step import StepSpec
-from penstock.lake import watch
-from penstock.lake.commit import Table
-from penstock.lake.generation import current, lived
-from penstock.lake.log import slack_changes
-from penstock.lake.offset import Offset, StepOffset
-from penstock.lake.registry import Registry
-from penstock.lake.tables import Tables, TableSpec
-from penstock.lake.view import DONE, LATE, PLANNED, position
+from penstock.lake.history import watch
+from penstock.lake.history.generation import current, lived
+from penstock.lake.history.offset import Offset, StepOffset
+from penstock.lake.history.registry import Registry
+from penstock.lake.history.view import DONE, LATE, PLANNED, position
+from penstock.lake.log.blocks import slack_changes
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.follow import StepStart
 from penstock.spark.source import LogReader, SourceSpec
 

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from penstock.quality import suite
 from penstock.spark import audit
 from penstock.spark.correct import correct_pipeline

@@ -19,7 +19,7 @@ import step as bench
 from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import Pipeline
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 
 FIXED = "slack: {fixed: PT10S}"
 QUANTILE = """slack: {quantile: {}}

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import correct_pipeline
 
 DAYS, WINDOW, OUTAGES = 30, 600, 3

@@ -19,10 +19,10 @@ import step
 from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import TOGETHER
-from penstock.lake.checkpoint import newest_checkpoint
-from penstock.lake.log import read_summaries
-from penstock.lake.tables import Tables, local
-from penstock.lake.view import position
+from penstock.lake.history.checkpoint import newest_checkpoint
+from penstock.lake.history.view import position
+from penstock.lake.log.blocks import read_summaries
+from penstock.lake.storage.tables import Tables, local
 
 RATE, EACH, MOST = 10_000 / 3, 50_000, 40
 

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from penstock.spark.stream_host import StreamHost
 
 EVERY = 0.25

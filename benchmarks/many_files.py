@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.core.clock import SystemClock
 from penstock.lake.ingest.door import Door
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from tests.steps import SITES, make_pipeline
 from tests.streams import disordered, write_jsonl, write_parquet
 

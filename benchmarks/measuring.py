@@ -14,11 +14,11 @@ from pyspark.sql.streaming import StreamingQuery
 from penstock.config.catalog import read_pipeline
 from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.core.clock import SystemClock
+from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import source as waiting
 from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log import LIVE
-from penstock.lake.registry import Registry
-from penstock.lake.tables import Tables
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.storage.tables import Tables
 from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
 from penstock.spark.session import configuration, open_session
 from penstock.spark.sink import Told

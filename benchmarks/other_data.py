@@ -119,8 +119,8 @@ def compare(name: str, data: Path, home: Path) -> dict[str, int]:
     exact, near = MEASURES[name]
     sys.path[:0] = [str(ROOT / "include")]
     from penstock.config.catalog import read_pipeline
-    from penstock.lake.tables import Tables
-    from penstock.lake.view import answers_in_force, balance
+    from penstock.lake.history.view import answers_in_force, balance
+    from penstock.lake.storage.tables import Tables
 
     pipeline, _ = read_pipeline(home / "pipelines" / f"{name}.yaml")
     tables = Tables(str(home / "lake"), name)

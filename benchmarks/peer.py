@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import step
 
 from penstock.core.clock import SystemClock
-from penstock.lake.view import answers_in_force
+from penstock.lake.history.view import answers_in_force
 from penstock.spark.correct import correct_pipeline
 
 WORKLOADS = {"W1": (step.MARS, "n"), "W2": (step.AIRCRAFT, "mean")}

@@ -40,8 +40,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.tables import Tables
-from penstock.lake.view import answers_in_force, timely_answers
+from penstock.lake.history.view import answers_in_force, timely_answers
+from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import correct_pipeline
 
 FILES = 20

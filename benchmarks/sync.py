@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import step
 
 from penstock.core.clock import SystemClock
-from penstock.lake import durable
 from penstock.lake.ingest.door import Door
+from penstock.lake.storage import durable
 
 SIZES = (256, 50_000)
 

@@ -37,7 +37,7 @@ from penstock.core.measure import ColumnType, Function
 from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
-from penstock.lake.tables import Tables, TableSpec
+from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.layout import Layout
 
 FOLDER = Path(__file__).resolve().parent / "reference"

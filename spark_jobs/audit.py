@@ -8,11 +8,11 @@ from penstock.config.settings import Settings
 from penstock.control.job import BlockedByQualityError, Outcome, pipeline_of, run_job
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
-from penstock.lake.audits import record_audit
-from penstock.lake.covered import errors_of
-from penstock.lake.tables import Tables
-from penstock.lake.unsettled import with_unsettled
-from penstock.lake.view import notes
+from penstock.lake.history.view import notes
+from penstock.lake.proof.audits import record_audit
+from penstock.lake.proof.covered import errors_of
+from penstock.lake.proof.unsettled import with_unsettled
+from penstock.lake.storage.tables import Tables
 from penstock.quality.bound import Errors
 from penstock.quality.comparisons import complete
 from penstock.quality.pictures import pictures

@@ -6,8 +6,8 @@ from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.control.job import Outcome, run_job
 from penstock.core.request import JobRequest
-from penstock.lake.maintain import maintain_pipeline
-from penstock.lake.tables import Tables
+from penstock.lake.history.maintain import maintain_pipeline
+from penstock.lake.storage.tables import Tables
 
 
 def maintain(request: JobRequest, settings: Settings) -> Outcome:  # noqa: ARG001  every pipeline

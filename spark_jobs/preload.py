@@ -9,8 +9,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.request import JobRequest
 from penstock.core.window import micros
 from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log import HISTORY
-from penstock.lake.tables import Tables
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import correct_pipeline, start_epochs
 from penstock.spark.session import open_session, settings_of
 

@@ -6,7 +6,7 @@ from penstock.config.settings import Settings
 from penstock.control.job import Outcome, pipeline_of, run_job
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.spark.session import open_session, settings_of

@@ -33,13 +33,13 @@ from penstock.core.slack import BlockKind, BlockSummary
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
-from penstock.lake.commit import Table
-from penstock.lake.correction import CorrectionPlan
-from penstock.lake.generation import Generation
-from penstock.lake.offset import StepOffset
-from penstock.lake.read import read_table
-from penstock.lake.registry import Registry
-from penstock.lake.tables import Tables
+from penstock.lake.history.correction import CorrectionPlan
+from penstock.lake.history.generation import Generation
+from penstock.lake.history.offset import StepOffset
+from penstock.lake.history.registry import Registry
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
 from penstock.spark.mapper import Classes, map_records

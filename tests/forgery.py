@@ -11,12 +11,12 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from penstock.lake.commit import Table
-from penstock.lake.log import HISTORY
-from penstock.lake.read import read_table
-from penstock.lake.tables import TableSpec
-from penstock.lake.unsettled import with_unsettled
-from penstock.lake.view import answers_in_force, position
+from penstock.lake.history.view import answers_in_force, position
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.proof.unsettled import with_unsettled
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import TableSpec
 from penstock.quality.checks import CHECKS, Check, Severity
 from penstock.quality.comparisons import Example, checked, examples_of
 from penstock.spark.audit import Audit

@@ -4,11 +4,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from penstock.lake.commit import Table
 from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log import LIVE
-from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables
 from tests.doubles import FixedClock, blocks_of
 from tests.steps import SITES, make_pipeline
 from tests.streams import BEGIN

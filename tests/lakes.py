@@ -19,16 +19,11 @@ from penstock.core.place import path_of
 from penstock.core.slack import SlackChange, spec_at
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
-from penstock.lake.checkpoint import newest_checkpoint
-from penstock.lake.commit import Table
-from penstock.lake.correction import CorrectionPlan, Planner, plans, touched
-from penstock.lake.generation import generations
-from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log import HISTORY, LIVE, slack_changes
-from penstock.lake.observed import classes
-from penstock.lake.sealed import sealed_rows
-from penstock.lake.tables import Tables
-from penstock.lake.view import (
+from penstock.lake.history.checkpoint import newest_checkpoint
+from penstock.lake.history.correction import CorrectionPlan, Planner, plans, touched
+from penstock.lake.history.generation import generations
+from penstock.lake.history.sealed import sealed_rows
+from penstock.lake.history.view import (
     BACKFILL,
     Position,
     answers_in_force,
@@ -36,6 +31,11 @@ from penstock.lake.view import (
     position,
     timely_answers,
 )
+from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.log.blocks import HISTORY, LIVE, slack_changes
+from penstock.lake.proof.observed import classes
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import start_epochs
 from penstock.spark.layout import Layout
 from tests import reference as ref

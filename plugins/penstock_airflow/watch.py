@@ -56,8 +56,8 @@ class LateTrigger(BaseEventTrigger):
     def _look(self) -> dict[str, str] | None:
         """Imports wait until they are needed: DAG files are parsed every few seconds."""
         from penstock.core.clock import SystemClock
-        from penstock.lake.tables import Tables
-        from penstock.lake.watch import Watch
+        from penstock.lake.history.watch import Watch
+        from penstock.lake.storage.tables import Tables
 
         settings = wiring.settings()
         files = wiring.file_state(settings.pipelines)

@@ -26,14 +26,15 @@ from penstock.core import crash
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.request import Job, JobRequest
 from penstock.core.step import StepSpec
-from penstock.lake import files, maintain
-from penstock.lake.checkpoint import note_failure
-from penstock.lake.commit import Table
+from penstock.lake.history import maintain
+from penstock.lake.history.checkpoint import note_failure
+from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import door, source
-from penstock.lake.log import LIVE
-from penstock.lake.proposed import propose
-from penstock.lake.registry import Registry
-from penstock.lake.tables import Tables
+from penstock.lake.log import files
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.log.proposed import propose
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.backup import back_up, restore
 from penstock.runtime.streams import control
 from penstock.runtime.streams.heart import Heart

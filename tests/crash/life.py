@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.config.settings import Settings
-from penstock.lake.commit import Table
-from penstock.lake.generation import generations
-from penstock.lake.read import read_table
-from penstock.lake.view import answers_in_force, balance, late_at, position, timely_answers
+from penstock.lake.history.generation import generations
+from penstock.lake.history.view import answers_in_force, balance, late_at, position, timely_answers
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK
 from penstock.spark.layout import Layout
 from tests import reference as ref

@@ -15,11 +15,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.lake import durable
-from penstock.lake.correction import pending_count
-from penstock.lake.generation import generations
-from penstock.lake.log import HISTORY
-from penstock.lake.view import position
+from penstock.lake.history.correction import pending_count
+from penstock.lake.history.generation import generations
+from penstock.lake.history.view import position
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.storage import durable
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.processes import kill_marked
 from penstock.spark.audit import Audit, correction_interval

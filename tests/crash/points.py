@@ -20,8 +20,8 @@ WRITES = {
     "write_bytes", "rename",
 }  # fmt: skip
 APART = {
-    "lake/durable.py": "puts aside what a power loss left: tests/laws/test_power_loss.py",
-    "lake/export.py": "a person's command, beside the tables",
+    "lake/storage/durable.py": "puts aside what a power loss left: tests/laws/test_power_loss.py",
+    "lake/serve/export.py": "a person's command, beside the tables",
     "runtime/streams/rolling.py": "turns log files over",
 }
 

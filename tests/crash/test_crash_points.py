@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import TOGETHER
 from penstock.core import crash
-from penstock.lake.checkpoint import FAILED, FAILURES, failures, note_failure
+from penstock.lake.history.checkpoint import FAILED, FAILURES, failures, note_failure
 from tests.crash.life import Life
 from tests.crash.matrix import Row
 from tests.crash.points import LIBRARY, marks, sites, uncovered, unreached
@@ -43,10 +43,10 @@ def test_every_point_has_a_row_of_the_matrix_and_the_other_way_round(
 
 
 INJECTED = {
-    "lake/audits.py": "\n\ndef again(table, rows):\n    table.append(rows, 'again', 1)\n",
+    "lake/proof/audits.py": "\n\ndef again(table, rows):\n    table.append(rows, 'again', 1)\n",
     "spark/audit.py": "\n\ndef forge(delta, rows):\n    write_deltalake(delta, rows)\n",
-    "lake/show.py": "\n\ndef tidy(delta):\n    delta.vacuum(retention_hours=0)\n",
-    "lake/query.py": "\n\ndef note(path):\n    reached('before note')\n    path.write_text('x')\n",
+    "lake/serve/show.py": "\n\ndef tidy(delta):\n    delta.vacuum(retention_hours=0)\n",
+    "lake/serve/query.py": "\n\ndef note(path):\n    reached('before note')\n    path.write_text('x')\n",
     "quality/lock.py": "\n\ndef swap(old, new):\n    old.replace(new)\n",
 }
 
@@ -62,7 +62,7 @@ def test_a_new_write_without_a_point_is_caught(
     found = uncovered(sites(copy), lives(0).trace)
     assert sorted({where.split(":")[0] for where in found}) == sorted(INJECTED)
     assert [where.split(":")[0] for where in unreached(marks(copy), lives(0).trace)] == [
-        "lake/query.py"
+        "lake/serve/query.py"
     ]
 
 

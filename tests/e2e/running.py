@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from penstock.config.catalog import Catalog
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
-from penstock.lake import view
-from penstock.lake.tables import Tables
+from penstock.lake.history import view
+from penstock.lake.storage.tables import Tables
 from penstock.runtime import probe
 from penstock.runtime.airflow_environment import project_environment
 from penstock.runtime.demo.airflow import UNFINISHED, Airflow, DagRun

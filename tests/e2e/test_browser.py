@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
-from penstock.lake.commit import Table
-from penstock.lake.read import read_table
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.quality.checks import CHECKS
 from tests.e2e.rides import STEPS
 from tests.e2e.running import Embedded, Rest, eventually

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from penstock.lake import view
-from penstock.lake.commit import Table
-from penstock.lake.read import read_table
+from penstock.lake.history import view
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.runtime.demo.airflow import DagRun
 from tests.e2e.rides import HISTORY, LOOP, STEPS, RideFiles, RideTruth
 from tests.e2e.running import Embedded, Rest, eventually

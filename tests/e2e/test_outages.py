@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from penstock.config.pipeline import TOGETHER
-from penstock.lake import view
-from penstock.lake.checkpoint import newest_checkpoint
+from penstock.lake.history import view
+from penstock.lake.history.checkpoint import newest_checkpoint
 from tests.e2e.rides import RideFiles, RideTruth
 from tests.e2e.running import Embedded, Rest, eventually
 

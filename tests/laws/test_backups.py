@@ -17,18 +17,18 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import TransientError
-from penstock.lake import maintain
 from penstock.lake.backup import pin as pin_module
 from penstock.lake.backup.manifest import read_manifest
 from penstock.lake.backup.pin import pin
 from penstock.lake.backup.restore import restore_backup
 from penstock.lake.backup.save import take_backup
-from penstock.lake.commit import Table
-from penstock.lake.generation import generations
+from penstock.lake.history import maintain
+from penstock.lake.history.generation import generations
+from penstock.lake.history.maintain import maintain_pipeline, specs_of
 from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest import source as source_module
-from penstock.lake.log import HISTORY
-from penstock.lake.maintain import maintain_pipeline, specs_of
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.storage.commit import Table
 from penstock.spark import chunks
 from penstock.spark.correct import start_epochs
 from tests import reference as ref

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import TransientError
-from penstock.lake import maintain as maintain_module
-from penstock.lake.commit import Table
-from penstock.lake.generation import generations
+from penstock.lake.history import maintain as maintain_module
+from penstock.lake.history.generation import generations
+from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log import HISTORY, LIVE
-from penstock.lake.maintain import maintain_pipeline
+from penstock.lake.log.blocks import HISTORY, LIVE
+from penstock.lake.storage.commit import Table
 from penstock.spark import chunks
 from penstock.spark.sink import FencedError
 from tests import reference as ref

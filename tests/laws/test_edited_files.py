@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.commit import Table
 from penstock.lake.ingest import door as door_module
-from penstock.lake.log import HISTORY
-from penstock.lake.read import read_table
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from tests import reference as ref
 from tests.doubles import Death, Killed, RisingClock, assert_same, blocks_of, deadly_commits
 from tests.lakes import Lake

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.commit import Table
-from penstock.lake.generation import generations
+from penstock.lake.history.generation import generations
+from penstock.lake.history.view import balance
 from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest.door import run_through
-from penstock.lake.log import HISTORY
-from penstock.lake.read import read_table
-from penstock.lake.view import balance
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.spark import chunks as chunks_module
 from penstock.spark.correct import start_epochs
 from tests import reference as ref

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.lake.commit import Table
-from penstock.lake.correction import CorrectionPlan, pending_count, plans
+from penstock.lake.history.correction import CorrectionPlan, pending_count, plans
+from penstock.lake.history.registry import Registry
+from penstock.lake.history.view import BACKFILL, LATE, answers_in_force, position
 from penstock.lake.ingest import door as door_module
-from penstock.lake.read import read_table
-from penstock.lake.registry import Registry
-from penstock.lake.view import BACKFILL, LATE, answers_in_force, position
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.spark import chunks
 from tests import reference as ref
 from tests.doubles import Killed, assert_same, blocks_of, deadly_commits, rows_by_pair

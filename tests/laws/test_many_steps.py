@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.checkpoint import Checkpoint, Going
-from penstock.lake.generation import generations
+from penstock.lake.history.checkpoint import Checkpoint, Going
+from penstock.lake.history.generation import generations
+from penstock.lake.history.offset import Offset, StepOffset
+from penstock.lake.history.view import position
 from penstock.lake.ingest import door as door_module
-from penstock.lake.offset import Offset, StepOffset
-from penstock.lake.view import position
 from tests import reference as ref
 from tests.doubles import Death, Killed, LocalQuery, RisingClock, deadly_commits, lose_memory
 from tests.lakes import Lake, some_rows

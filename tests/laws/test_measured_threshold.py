@@ -11,10 +11,10 @@ import pytest
 from penstock.columns import watermark
 from penstock.config.slack import Quality
 from penstock.core import coverage as c
-from penstock.lake.commit import Table
-from penstock.lake.covered import Recorder, newest_rows
 from penstock.lake.ingest import door
-from penstock.lake.log import slack_changes
+from penstock.lake.log.blocks import slack_changes
+from penstock.lake.proof.covered import Recorder, newest_rows
+from penstock.lake.storage.commit import Table
 from penstock.spark.measured import Figures, figures, propose_threshold
 from tests import reference as ref
 from tests.doubles import blocks_of

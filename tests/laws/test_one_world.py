@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.commit import Table
-from penstock.lake.correction import plans
+from penstock.lake.history.correction import plans
+from penstock.lake.history.sealed import sealed_rows
+from penstock.lake.history.view import BACKFILL, answers_in_force, position, timely_answers
 from penstock.lake.ingest import door as door_module
-from penstock.lake.sealed import sealed_rows
-from penstock.lake.view import BACKFILL, answers_in_force, position, timely_answers
+from penstock.lake.storage.commit import Table
 from penstock.spark import chunks
 from tests import reference as ref
 from tests.doubles import Killed, assert_same, blocks_of, deadly_commits, dies_at, rows_by_pair

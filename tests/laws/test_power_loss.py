@@ -15,16 +15,16 @@ import pytest
 
 from penstock.core.place import path_of
 from penstock.core.window import micros
-from penstock.lake import commit as commit_module
-from penstock.lake import durable
-from penstock.lake import maintain as maintain_module
-from penstock.lake.audits import record_audit
-from penstock.lake.commit import Table
-from penstock.lake.covered import Recorder
+from penstock.lake.history import maintain as maintain_module
+from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.ingest import door as door_module
-from penstock.lake.log import HISTORY
-from penstock.lake.maintain import maintain_pipeline
-from penstock.lake.proposed import propose
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.log.proposed import propose
+from penstock.lake.proof.audits import record_audit
+from penstock.lake.proof.covered import Recorder
+from penstock.lake.storage import commit as commit_module
+from penstock.lake.storage import durable
+from penstock.lake.storage.commit import Table
 from penstock.spark.correct import start_epochs
 from tests.disk import Disk
 from tests.doubles import Killed, lose_memory

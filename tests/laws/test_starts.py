@@ -13,16 +13,16 @@ import pytest
 from penstock.columns import watermark
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import FOREVER
-from penstock.lake.commit import Table
-from penstock.lake.generation import generations
+from penstock.lake.history.generation import generations
+from penstock.lake.history.sealed import sealed_rows
+from penstock.lake.history.view import answers_in_force, balance, position, timely_answers
 from penstock.lake.ingest import door
-from penstock.lake.log import LIVE
-from penstock.lake.proposed import propose
-from penstock.lake.read import read_table
-from penstock.lake.recount import recount
-from penstock.lake.retrace import Plans, Trace, read_plans, retrace
-from penstock.lake.sealed import sealed_rows
-from penstock.lake.view import answers_in_force, balance, position, timely_answers
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.log.proposed import propose
+from penstock.lake.proof.recount import recount
+from penstock.lake.proof.retrace import Plans, Trace, read_plans, retrace
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from tests import reference as ref
 from tests.doubles import assert_same, blocks_of, lose_memory, rows_by_pair
 from tests.lakes import Lake, make_lake

@@ -10,18 +10,19 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.columns import watermark
-from penstock.lake import fold, log
-from penstock.lake.commit import Table
-from penstock.lake.generation import generations
+from penstock.lake.history.generation import generations
+from penstock.lake.history.sealed import sealed_rows
+from penstock.lake.history.view import late_at, position, timely_answers
 from penstock.lake.ingest import door
-from penstock.lake.log import LIVE, slack_changes
-from penstock.lake.observed import classes
-from penstock.lake.proposed import propose
-from penstock.lake.read import read_table
-from penstock.lake.recount import recount
-from penstock.lake.retrace import Plans, read_plans, retrace
-from penstock.lake.sealed import sealed_rows
-from penstock.lake.view import late_at, position, timely_answers
+from penstock.lake.log import blocks as log
+from penstock.lake.log import fold
+from penstock.lake.log.blocks import LIVE, slack_changes
+from penstock.lake.log.proposed import propose
+from penstock.lake.proof.observed import classes
+from penstock.lake.proof.recount import recount
+from penstock.lake.proof.retrace import Plans, read_plans, retrace
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.spark.layout import Layout
 from tests.doubles import (
     Killed,

@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 
 from penstock.core.request import Job
-from penstock.lake.commit import Table
-from penstock.lake.log import read_summaries
-from penstock.lake.read import read_table
-from penstock.lake.view import position
+from penstock.lake.history.view import position
+from penstock.lake.log.blocks import read_summaries
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import kill_marked
 from tests.soak.faults import Faults
 from tests.soak.feeder import Feeder

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psutil
 
 from penstock.core.place import path_of
-from penstock.lake.checkpoint import newest_checkpoint
+from penstock.lake.history.checkpoint import newest_checkpoint
 from penstock.runtime.streams import control
 from penstock.runtime.streams.processes import kill_marked
 from tests.doubles import lose_memory

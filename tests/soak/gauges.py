@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 
 from penstock.core.place import path_of
 from penstock.core.step import StepSpec
-from penstock.lake.checkpoint import newest_checkpoint
-from penstock.lake.commit import Table
-from penstock.lake.read import read_table
-from penstock.lake.view import position
+from penstock.lake.history.checkpoint import newest_checkpoint
+from penstock.lake.history.view import position
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from tests.soak.feeder import Feeder
 from tests.soak.keeper import tree
 from tests.soak.scene import Scene

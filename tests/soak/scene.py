@@ -10,7 +10,7 @@ import yaml
 from penstock.config.catalog import Catalog
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.paths import StreamPaths
 
 NAME = "soak"

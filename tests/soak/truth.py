@@ -7,9 +7,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from penstock.lake import view
-from penstock.lake.commit import Table
-from penstock.lake.read import read_table
+from penstock.lake.history import view
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from tests.soak.scene import SLIDING, TUMBLING, Scene
 
 COLUMNS = {"uid": "bigint", "site": "varchar", "kind": "varchar", "value": "double",

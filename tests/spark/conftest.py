@@ -12,8 +12,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
+from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import door as door_module
-from penstock.lake.registry import Registry
 from penstock.spark.session import configuration, open_session
 from penstock.spark.stream_host import StreamHost
 from tests import reference as ref

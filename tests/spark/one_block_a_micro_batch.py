@@ -5,7 +5,7 @@ import sys
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from penstock.spark.session import open_session, settings_of
 from penstock.spark.stream_host import StreamHost
 from tests.doubles import RecordingPulse

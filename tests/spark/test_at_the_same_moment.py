@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake import maintain as maintain_module
+from penstock.lake.history import maintain as maintain_module
+from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.ingest import door as door_module
-from penstock.lake.maintain import maintain_pipeline
 from penstock.spark import audit as audit_module
 from penstock.spark.audit import Audit
 from penstock.spark.compare import Comparison

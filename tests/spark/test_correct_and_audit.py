@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.commit import Table
-from penstock.lake.correction import pending_count
-from penstock.lake.view import answers_in_force, position
+from penstock.lake.history.correction import pending_count
+from penstock.lake.history.view import answers_in_force, position
+from penstock.lake.storage.commit import Table
 from penstock.quality.checks import CHECKS, Severity
 from penstock.quality.comparisons import COUNTS
 from penstock.quality.suite import run_suite

@@ -13,7 +13,7 @@ import psutil
 import pyspark
 import pytest
 
-from penstock.lake.generation import generations
+from penstock.lake.history.generation import generations
 from tests import reference as ref
 from tests.spark.conftest import Scene, python_path
 from tests.spark.test_law0_on_spark import assert_answers_of_the_log, batches, eventually, slow_host

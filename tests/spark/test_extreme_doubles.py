@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.commit import Table
+from penstock.lake.history.view import answers_in_force, position
 from penstock.lake.ingest import door as door_module
-from penstock.lake.view import answers_in_force, position
+from penstock.lake.storage.commit import Table
 from penstock.spark.audit import Audit
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.stream_host import StreamHost

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.config.pipeline import TOGETHER
 from penstock.core.errors import TerminalError
-from penstock.lake.checkpoint import newest_checkpoint
-from penstock.lake.unsettled import OVERDUE
+from penstock.lake.history.checkpoint import newest_checkpoint
+from penstock.lake.proof.unsettled import OVERDUE
 from penstock.spark import stream_host
 from penstock.spark.stream_host import StreamFailedError, StreamHost
 from penstock.spark.watchdog import Watchdog

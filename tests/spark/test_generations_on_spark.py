@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.generation import generations
+from penstock.lake.history.generation import generations
+from penstock.lake.history.sealed import sealed_rows
+from penstock.lake.history.view import answers_in_force, position, timely_answers
 from penstock.lake.ingest import door
-from penstock.lake.log import HISTORY, slack_changes
-from penstock.lake.sealed import sealed_rows
-from penstock.lake.view import answers_in_force, position, timely_answers
+from penstock.lake.log.blocks import HISTORY, slack_changes
 from penstock.spark.correct import correct_pipeline, start_epochs
 from tests import reference as ref
 from tests.doubles import RisingClock, assert_same, blocks_of, rows_by_pair

@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.lake.checkpoint import newest_checkpoint
-from penstock.lake.generation import generations
-from penstock.lake.sealed import sealed_rows
-from penstock.lake.view import late_at, position, timely_answers
+from penstock.lake.history.checkpoint import newest_checkpoint
+from penstock.lake.history.generation import generations
+from penstock.lake.history.sealed import sealed_rows
+from penstock.lake.history.view import late_at, position, timely_answers
 from penstock.spark.layout import Layout
 from tests import reference as ref
 from tests.doubles import assert_same, late_by_pair, rows_by_pair

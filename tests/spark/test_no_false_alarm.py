@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.lake.history.view import position
 from penstock.lake.ingest import door as door_module
-from penstock.lake.view import position
 from penstock.spark import chunks
 from tests import reference as ref
 from tests.doubles import assert_same, blocks_of, deadly_commits

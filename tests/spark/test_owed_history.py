@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.audits import record_audit
-from penstock.lake.commit import Table
+from penstock.lake.history.view import position, start_of
 from penstock.lake.ingest import door as door_module
-from penstock.lake.log import HISTORY
-from penstock.lake.read import read_table
-from penstock.lake.view import position, start_of
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.proof.audits import record_audit
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.spark.correct import start_epochs
 from tests.forgery import INTERVAL, Verdict, audited, repaired_lake
 from tests.lakes import Lake, make_lake, some_rows

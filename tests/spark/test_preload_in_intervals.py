@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.lake.history.view import answers_in_force
 from penstock.lake.ingest import door as door_module
-from penstock.lake.view import answers_in_force
 from penstock.spark import chunks as chunks_module
 from penstock.spark.answers import answers_in_force as answers_frame
 from penstock.spark.correct import correct_pipeline

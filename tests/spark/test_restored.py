@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 from penstock.core.clock import SystemClock
 from penstock.lake.backup.restore import restore_backup
 from penstock.lake.backup.save import take_backup
-from penstock.lake.commit import Table
-from penstock.lake.generation import generations
-from penstock.lake.sealed import sealed_rows
-from penstock.lake.view import answers_in_force
+from penstock.lake.history.generation import generations
+from penstock.lake.history.sealed import sealed_rows
+from penstock.lake.history.view import answers_in_force
+from penstock.lake.storage.commit import Table
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import correct_pipeline
 from tests import reference as ref

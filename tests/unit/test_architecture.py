@@ -129,7 +129,7 @@ VIOLATIONS = {
                          "core is standard library only"),
     "core takes config": ("include/penstock/core/slack.py", "import penstock.config.settings\n",
                           "Rings of the library"),
-    "lake takes spark": ("include/penstock/lake/view.py", "import penstock.spark.layout\n",
+    "lake takes spark": ("include/penstock/lake/history/view.py", "import penstock.spark.layout\n",
                          "Rings of the library"),
     "adapters meet": ("include/penstock/spark/audit.py", "import penstock.quality.suite\n",
                       "Rings of the library"),

@@ -16,10 +16,10 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.slack import USUAL, Quality
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
-from penstock.lake.commit import Table
-from penstock.lake.covered import newest_rows
-from penstock.lake.gaps import DOT, broken, gaps_between
-from penstock.lake.tables import Tables
+from penstock.lake.proof.covered import newest_rows
+from penstock.lake.serve.gaps import DOT, broken, gaps_between
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

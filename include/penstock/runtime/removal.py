@@ -14,8 +14,8 @@ from penstock.config.kept import kept_file
 from penstock.config.model import NAME_RULE
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
-from penstock.lake.remove import Stored, remove_tables, stored
-from penstock.lake.tables import Tables
+from penstock.lake.storage.remove import Stored, remove_tables, stored
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, is_held, take_lock
 from penstock.runtime.terminal_words import count, pairs, size

@@ -14,7 +14,7 @@ from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal_words import console
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def query(settings: Settings, arguments: argparse.Namespace) -> int:
     """Ask SQL (DuckDB) about a pipeline's answers; without SQL: which views there are."""
-    from penstock.lake.query import answered, views
+    from penstock.lake.serve.query import answered, views
     from penstock.runtime import terminal_rows
 
     settings = anchored(settings)
@@ -77,7 +77,7 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def export(settings: Settings, arguments: argparse.Namespace) -> int:
     """Write the answers in force to Parquet files, one a step."""
-    from penstock.lake.export import export as write
+    from penstock.lake.serve.export import export as write
     from penstock.runtime import terminal_rows
 
     settings = anchored(settings)

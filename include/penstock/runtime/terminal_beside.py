@@ -19,12 +19,12 @@ from penstock.control.explain import spoken
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
-from penstock.lake.commit import Table
-from penstock.lake.covered import newest_rows
-from penstock.lake.gaps import DOT, broken, gaps_between
-from penstock.lake.observed import waited
-from penstock.lake.tables import Tables
-from penstock.lake.view import LATE, answers_at, position
+from penstock.lake.history.view import LATE, answers_at, position
+from penstock.lake.proof.covered import newest_rows
+from penstock.lake.proof.observed import waited
+from penstock.lake.serve.gaps import DOT, broken, gaps_between
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal_words import head, put, share, table
 
 COLORS = ("#868e96", "#0b7285")

@@ -16,10 +16,10 @@ from penstock.control.explain import Explanation, PlacePlan, StepPlan, WindowPla
 from penstock.core.errors import ConfigError
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import instant
-from penstock.lake import sample as samples
 from penstock.lake.ingest import notices
-from penstock.lake.sample import Queue, Sample, SlackEffect
-from penstock.lake.tables import Tables
+from penstock.lake.ingest import sample as samples
+from penstock.lake.ingest.sample import Queue, Sample, SlackEffect
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal_words import at, count, head, interval, pairs, put, share, table
 
 ASSUMPTIONS = (

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.core.errors import ConfigError
-from penstock.lake.export import Exported
-from penstock.lake.query import View, answered, as_of, mentioned
+from penstock.lake.serve.export import Exported
+from penstock.lake.serve.query import View, answered, as_of, mentioned
 from penstock.runtime.terminal_words import count, head, put, table, value
 
 WRITERS = (".parquet", ".csv")

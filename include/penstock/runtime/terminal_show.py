@@ -15,10 +15,10 @@ from penstock.control.explain import spoken
 from penstock.core.slack import SlackPolicy
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
-from penstock.lake import show as shows
-from penstock.lake.show import Answers, Shown, StepState
-from penstock.lake.tables import Definition, Tables
-from penstock.lake.view import BACKFILL, Standing, standing, told
+from penstock.lake.history.view import BACKFILL, Standing, standing, told
+from penstock.lake.serve import show as shows
+from penstock.lake.serve.show import Answers, Shown, StepState
+from penstock.lake.storage.tables import Definition, Tables
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, read_json
 from penstock.runtime.terminal_words import (

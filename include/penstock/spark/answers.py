@@ -1,13 +1,13 @@
 """The answers in force as a DataFrame, for users of Spark.
 
-The meaning is that of ``penstock.lake.view``: a timely answer counts only if ``control`` sealed
+The meaning is that of ``penstock.lake.history.view``: a timely answer counts only if ``control`` sealed
 its micro-batch, a corrected one only if its plan is finished, and of several answers for a window
 and key the one that has seen most of the log is in force. After a step was defined anew it is the
 former definition's until the new one has answered what that had. Who needs no Spark has the same
 in two other forms:
 
 - pandas: ``answers_in_force(tables, step).to_pandas()`` with the function of that name in
-  ``penstock.lake.view``, which gives an Arrow table;
+  ``penstock.lake.history.view``, which gives an Arrow table;
 - DuckDB: ``penstock query PIPELINE "SELECT ..."``, or that Arrow table, by its name, in SQL.
 
 docs/how-to/read-the-answers.md shows all three.
@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.core.step import StepSpec
-from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL, SPEED, Position, standing
+from penstock.lake.history.view import BACKFILL, SPEED, Position, standing
+from penstock.lake.storage.tables import Tables
 
 
 def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> DataFrame:

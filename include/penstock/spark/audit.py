@@ -1,7 +1,7 @@
 """The audit's recomputation, apart from everything that it judges.
 
 ``truth`` recomputes the answers, ``compare`` holds them against what stands there,
-``penstock.lake.recount`` counts the log again and ``penstock.lake.retrace`` folds the watermarks
+``penstock.lake.proof.recount`` counts the log again and ``penstock.lake.proof.retrace`` folds the watermarks
 again. The result is the small table of comparisons that ``penstock.quality`` judges.
 """
 
@@ -19,12 +19,12 @@ from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
 from penstock.core.step import StepSpec, of_each
 from penstock.core.window import EPOCH, instant, micros
-from penstock.lake.generation import Generation, generations
-from penstock.lake.recount import Recount, recount
-from penstock.lake.retrace import Plans, read_plans, retrace
-from penstock.lake.tables import Tables
-from penstock.lake.unsettled import BEYOND
-from penstock.lake.view import Position, position, start_of
+from penstock.lake.history.generation import Generation, generations
+from penstock.lake.history.view import Position, position, start_of
+from penstock.lake.proof.recount import Recount, recount
+from penstock.lake.proof.retrace import Plans, read_plans, retrace
+from penstock.lake.proof.unsettled import BEYOND
+from penstock.lake.storage.tables import Tables
 from penstock.spark.compare import KINDS, LATE_ROWS, TIMELY, Comparison
 
 EXAMPLES = 20

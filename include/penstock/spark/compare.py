@@ -17,12 +17,12 @@ from penstock.core.expression import to_sql
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, micros
-from penstock.lake.commit import Table
-from penstock.lake.damage import require_whole
-from penstock.lake.read import data_files
-from penstock.lake.retrace import Plans, Trace, read_plans
-from penstock.lake.tables import Tables, TableSpec
-from penstock.lake.view import BACKFILL, LATE, SPEED, Position
+from penstock.lake.history.view import BACKFILL, LATE, SPEED, Position
+from penstock.lake.proof.retrace import Plans, Trace, read_plans
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.damage import require_whole
+from penstock.lake.storage.read import data_files
+from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.truth import SQL_TYPES, recomputed, same
 
 WRONG, MISSING, EXTRA, DOUBLED = "wrong answer", "missing answer", "extra answer", "doubled answer"

@@ -27,16 +27,16 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.step import StepSpec, of_each
 from penstock.core.window import BEGINNING
-from penstock.lake.commit import Table
-from penstock.lake.correction import CorrectionPlan, Planner, spans_of, touched, within
-from penstock.lake.covered import Recorder
-from penstock.lake.damage import require_whole
-from penstock.lake.generation import current
-from penstock.lake.read import Spans, read_table
-from penstock.lake.registry import Registry
-from penstock.lake.sealed import last_sealed
-from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL, LATE, answers_at, in_force, position
+from penstock.lake.history.correction import CorrectionPlan, Planner, spans_of, touched, within
+from penstock.lake.history.generation import current
+from penstock.lake.history.registry import Registry
+from penstock.lake.history.sealed import last_sealed
+from penstock.lake.history.view import BACKFILL, LATE, answers_at, in_force, position
+from penstock.lake.proof.covered import Recorder
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.damage import require_whole
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.layout import instants
 from penstock.spark.mapper import columns_of, map_records, to_windows

@@ -9,13 +9,19 @@ from penstock.core.controller import Measured
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary, SlackChange
 from penstock.core.step import StepSpec
-from penstock.lake.commit import Table
-from penstock.lake.fold import Fold
-from penstock.lake.generation import Generation
-from penstock.lake.log import EventTimes, newest_live, newest_live_before, slack_changes, summaries
-from penstock.lake.offset import StepOffset
-from penstock.lake.read import Tail
-from penstock.lake.tables import Tables
+from penstock.lake.history.generation import Generation
+from penstock.lake.history.offset import StepOffset
+from penstock.lake.log.blocks import (
+    EventTimes,
+    newest_live,
+    newest_live_before,
+    slack_changes,
+    summaries,
+)
+from penstock.lake.log.fold import Fold
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Tail
+from penstock.lake.storage.tables import Tables
 
 Cut = Callable[[Sequence[BlockSummary], int], Sequence[BlockSummary]]
 """Of the blocks that wait after a position, those of the next micro-batch."""

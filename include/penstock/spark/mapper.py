@@ -16,7 +16,7 @@ from penstock.columns.marks import Marks
 from penstock.columns.windows import closed_of, first_window, panes_of, windows_a_pane
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
-from penstock.lake.tables import CLASSES
+from penstock.lake.storage.tables import CLASSES
 from penstock.spark.layout import Layout
 
 READ = ("arrival_seq", "event_time")

@@ -23,13 +23,13 @@ from penstock.core.coverage import coverage_threshold, squared_cv
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Expression
 from penstock.core.step import StepSpec
-from penstock.lake.commit import Table
-from penstock.lake.covered import newest_rows
-from penstock.lake.log import decisions_of
-from penstock.lake.proposed import in_force, propose
-from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import Tables
-from penstock.lake.view import Position, late_at, position
+from penstock.lake.history.view import Position, late_at, position
+from penstock.lake.log.blocks import decisions_of
+from penstock.lake.log.proposed import in_force, propose
+from penstock.lake.proof.covered import newest_rows
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables
 from penstock.spark.layout import SUMS, Layout
 
 log = logging.getLogger(__name__)

@@ -14,12 +14,12 @@ from penstock.core.crash import reached
 from penstock.core.slack import SlackChange
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec
-from penstock.lake.commit import Table
-from penstock.lake.generation import Generation, lived
-from penstock.lake.log import slack_changes
-from penstock.lake.registry import Registry
-from penstock.lake.start import epoch_of
-from penstock.lake.tables import Tables, TableSpec
+from penstock.lake.history.generation import Generation, lived
+from penstock.lake.history.registry import Registry
+from penstock.lake.history.start import epoch_of
+from penstock.lake.log.blocks import slack_changes
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.follow import StepStart
 from penstock.spark.sink import QuerySink, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec

@@ -19,8 +19,8 @@ from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
-from penstock.lake.read import read_pieces
-from penstock.lake.tables import TableSpec
+from penstock.lake.storage.read import read_pieces
+from penstock.lake.storage.tables import TableSpec
 from penstock.spark.layout import Layout
 from penstock.spark.mapper import Classes, columns_of, map_records
 from penstock.spark.tick import Tick

@@ -18,9 +18,9 @@ from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
-from penstock.lake.commit import Table
-from penstock.lake.generation import Generation
-from penstock.lake.tables import Tables
+from penstock.lake.history.generation import Generation
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 from penstock.spark.layout import instants
 from penstock.spark.mapper import Classes
 from penstock.spark.tick import Status

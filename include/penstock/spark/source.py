@@ -19,11 +19,11 @@ from pyspark.sql.types import StructType
 from penstock.columns.marks import Marks
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary
-from penstock.lake.commit import Table
-from penstock.lake.log import EventTimes
-from penstock.lake.offset import Offset, StepOffset
-from penstock.lake.read import DataFile, data_files
-from penstock.lake.tables import Tables, TableSpec
+from penstock.lake.history.offset import Offset, StepOffset
+from penstock.lake.log.blocks import EventTimes
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import DataFile, data_files
+from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.follow import Follower, StepStart, Waiting
 from penstock.spark.scan import Part, Work, cut, scan
 from penstock.spark.tick import Tick

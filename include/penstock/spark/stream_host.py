@@ -24,16 +24,16 @@ from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
-from penstock.lake.checkpoint import note_failure
-from penstock.lake.commit import ConflictError
+from penstock.lake.history.checkpoint import note_failure
+from penstock.lake.history.registry import Registry
+from penstock.lake.history.view import position
 from penstock.lake.ingest.ahead import ClockError
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.registry import Registry
-from penstock.lake.room import UnwrittenError
-from penstock.lake.tables import Tables
-from penstock.lake.unsettled import OVERDUE
-from penstock.lake.view import position
+from penstock.lake.proof.unsettled import OVERDUE
+from penstock.lake.storage.commit import ConflictError
+from penstock.lake.storage.room import UnwrittenError
+from penstock.lake.storage.tables import Tables
 from penstock.spark.cause import cause_of
 from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
 from penstock.spark.session import end_of

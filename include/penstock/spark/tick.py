@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from penstock.lake.offset import StepOffset
+from penstock.lake.history.offset import StepOffset
 from penstock.spark.mapper import Classes
 
 

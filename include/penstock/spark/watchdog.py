@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 
-from penstock.lake.unsettled import patience
+from penstock.lake.proof.unsettled import patience
 
 STOPPED_SECONDS = 30.0
 """Whoever did not look for longer was stopped; perhaps the step was, too."""

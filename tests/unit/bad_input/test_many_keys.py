@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.lake.view import answers_in_force, balance
+from penstock.lake.history.view import answers_in_force, balance
 from tests.lakes import make_lake
 from tests.steps import CASES
 from tests.streams import BEGIN

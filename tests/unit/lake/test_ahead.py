@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.window import micros
 from penstock.lake.ingest.ahead import ClockError
-from penstock.lake.log import HISTORY
+from penstock.lake.log.blocks import HISTORY
 from tests.gates import Gate
 from tests.streams import write_jsonl, write_parquet
 

@@ -16,15 +16,15 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.core.errors import ConfigError
-from penstock.lake import maintain
 from penstock.lake.backup import copying, manifest, restore, save
 from penstock.lake.backup.manifest import DamagedBackupError
 from penstock.lake.backup.restore import NotRestoredError, restore_backup
 from penstock.lake.backup.save import NotTakenError, Taken, take_backup
-from penstock.lake.commit import Table
-from penstock.lake.damage import DamagedTableError
-from penstock.lake.maintain import maintain_pipeline, specs_of
-from penstock.lake.read import read_table
+from penstock.lake.history import maintain
+from penstock.lake.history.maintain import maintain_pipeline, specs_of
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.damage import DamagedTableError
+from penstock.lake.storage.read import read_table
 from tests.doubles import FixedClock, Killed, dies_at
 from tests.lakes import Lake, arrive, fed
 

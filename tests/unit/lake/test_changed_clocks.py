@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.window import micros
-from penstock.lake.commit import Table
 from penstock.lake.ingest.instants import LocalTime, read_instants
-from penstock.lake.recount import recount
+from penstock.lake.proof.recount import recount
+from penstock.lake.storage.commit import Table
 from tests.doubles import Killed, deadly_commits, dies_at
 from tests.gates import Gate
 

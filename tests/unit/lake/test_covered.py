@@ -12,12 +12,12 @@ from penstock.columns import watermark
 from penstock.config.settings import Settings
 from penstock.core.coverage import predicted_error
 from penstock.core.errors import ConfigError
-from penstock.lake import view
-from penstock.lake.covered import Recorder, newest_rows
+from penstock.lake.history import view
+from penstock.lake.history.view import position
 from penstock.lake.ingest import door
-from penstock.lake.log import HISTORY
-from penstock.lake.observed import measured, waited
-from penstock.lake.view import position
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.proof.covered import Recorder, newest_rows
+from penstock.lake.proof.observed import measured, waited
 from penstock.runtime.terminal_beside import show_beside
 from penstock.spark.correct import start_epochs
 from tests import reference as ref

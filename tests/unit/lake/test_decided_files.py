@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.lake.commit import ConflictError, Table
 from penstock.lake.ingest import judging
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.reading import MACHINE, SourceError
 from penstock.lake.ingest.verdict import judge
-from penstock.lake.log import LIVE
-from penstock.lake.recount import unreadable_files
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.proof.recount import unreadable_files
+from penstock.lake.storage.commit import ConflictError, Table
 from penstock.quality.comparisons import Example
 from tests.doubles import Killed, RisingClock, deadly_commits, dies_at
 from tests.gates import Gate, T, finish

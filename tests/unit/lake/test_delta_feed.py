@@ -17,14 +17,14 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.config.pipeline import Source
 from penstock.core.errors import ConfigError
 from penstock.core.place import path_of
-from penstock.lake.commit import Table
 from penstock.lake.ingest import source as source_module
 from penstock.lake.ingest.delta_log import DeltaSourceError
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.ingest.place import problems
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables
 from tests.doubles import FixedClock, blocks_of
 from tests.steps import SITES, make_pipeline
 from tests.streams import ARROW, BEGIN, disordered, us

@@ -13,7 +13,7 @@ import pytest
 from penstock.core.window import micros
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.log import HISTORY
+from penstock.lake.log.blocks import HISTORY
 from tests.doubles import RisingClock
 from tests.gates import Gate, T, finish
 

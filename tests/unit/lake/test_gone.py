@@ -8,8 +8,8 @@ import pytest
 from penstock.lake.ingest import source
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.log import LIVE
-from penstock.lake.sample import queue
+from penstock.lake.ingest.sample import queue
+from penstock.lake.log.blocks import LIVE
 from tests.gates import Gate, T
 
 LINE = f'{{"event_time": "{T}", "site": "x"}}\n'

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.log import HISTORY
+from penstock.lake.log.blocks import HISTORY
 from tests.gates import Gate
 from tests.streams import disordered, write_parquet
 

@@ -19,7 +19,7 @@ from penstock.lake.ingest.door import run_through
 from penstock.lake.ingest.listing import listed
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import as_json
-from penstock.lake.log import HISTORY
+from penstock.lake.log.blocks import HISTORY
 from tests.doubles import FixedClock, RisingClock
 from tests.gates import Gate, T
 from tests.steps import COLUMNS

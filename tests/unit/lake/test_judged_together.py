@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.commit import Table
 from penstock.lake.ingest import judging
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.verdict import judge
-from penstock.lake.read import read_table
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from tests.gates import Gate, T
 from tests.lakes import json_of
 from tests.streams import disordered, write_parquet

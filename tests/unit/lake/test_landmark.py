@@ -10,8 +10,8 @@ import pytest
 
 from penstock.config.catalog import read_pipeline
 from penstock.core.step import StepSpec
-from penstock.lake.landmark import so_far
-from penstock.lake.tables import Tables
+from penstock.lake.serve.landmark import so_far
+from penstock.lake.storage.tables import Tables
 from tests.reference import double
 
 PIPELINE = """

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.window import BEGINNING, micros
-from penstock.lake.commit import Table
-from penstock.lake.log import HISTORY, LIVE, newest_live_before, next_block, read_summaries
-from penstock.lake.tables import Tables
+from penstock.lake.log.blocks import HISTORY, LIVE, newest_live_before, next_block, read_summaries
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 from tests.streams import BEGIN
 
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.errors import TerminalError
-from penstock.lake.commit import Table
 from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest import source as source_module
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.seen import SeenIds
-from penstock.lake.recount import Recount, recount
+from penstock.lake.proof.recount import Recount, recount
+from penstock.lake.storage.commit import Table
 from tests.doubles import Killed, RisingClock, deadly_commits, dies_at
 from tests.gates import Gate, T, finish
 from tests.lakes import meanwhile

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from penstock.lake.generation import generations
-from penstock.lake.maintain import maintain_pipeline
+from penstock.lake.history.generation import generations
+from penstock.lake.history.maintain import maintain_pipeline
 from tests.doubles import blocks_of, lose_memory
 from tests.lakes import make_lake, some_rows
 from tests.steps import CASES

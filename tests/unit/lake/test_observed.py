@@ -12,11 +12,11 @@ from penstock.config.settings import Settings
 from penstock.config.slack import Quality
 from penstock.core.coverage import QualityTarget
 from penstock.core.window import micros
-from penstock.lake.commit import Table
-from penstock.lake.covered import Recorder, errors_of, newest_rows
+from penstock.lake.history.view import Position, answers_at, in_force, position
 from penstock.lake.ingest import door
-from penstock.lake.observed import beside, measured, newest_errors, observed, waited
-from penstock.lake.view import Position, answers_at, in_force, position
+from penstock.lake.proof.covered import Recorder, errors_of, newest_rows
+from penstock.lake.proof.observed import beside, measured, newest_errors, observed, waited
+from penstock.lake.storage.commit import Table
 from penstock.runtime.terminal_quality import show_quality
 from tests import reference as ref
 from tests.doubles import blocks_of

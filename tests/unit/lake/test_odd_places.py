@@ -14,7 +14,7 @@ from penstock.core.errors import ConfigError
 from penstock.lake.ingest import listing as listing_module
 from penstock.lake.ingest import source
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.log import LIVE
+from penstock.lake.log.blocks import LIVE
 from tests.gates import Gate, T
 
 LINE = f'{{"event_time": "{T}", "site": "x"}}\n'

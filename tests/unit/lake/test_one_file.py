@@ -19,9 +19,9 @@ from penstock.lake.ingest import source, whereabouts
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError, SourceFile
-from penstock.lake.log import HISTORY, LIVE
-from penstock.lake.recount import unreadable_files
-from penstock.lake.unsettled import changed_files
+from penstock.lake.log.blocks import HISTORY, LIVE
+from penstock.lake.proof.recount import unreadable_files
+from penstock.lake.proof.unsettled import changed_files
 from tests.doubles import RisingClock
 from tests.gates import Gate, T
 

@@ -22,7 +22,7 @@ from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.delta_log import DeltaSourceError
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.log import HISTORY, LIVE
+from penstock.lake.log.blocks import HISTORY, LIVE
 from tests.doubles import RisingClock
 from tests.gates import Gate, T
 

@@ -10,10 +10,10 @@ import pytest
 
 from penstock.config.pipeline import Definition
 from penstock.core.errors import ConfigError
-from penstock.lake.commit import Table
 from penstock.lake.ingest import door as door_module
-from penstock.lake.log import HISTORY, LIVE
-from penstock.lake.read import read_table
+from penstock.lake.log.blocks import HISTORY, LIVE
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from tests.doubles import Killed, deadly_commits, dies_at
 from tests.gates import Gate, T
 from tests.steps import SITES, make_pipeline

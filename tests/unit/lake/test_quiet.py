@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.files import Decided
 from penstock.lake.ingest import quiet, whereabouts
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.log.files import Decided
 from tests.gates import Gate, T
 
 LINE = f'{{"event_time": "{T}", "site": "x"}}\n'

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.step import StepSpec
-from penstock.lake import sealed
-from penstock.lake.commit import Table
-from penstock.lake.sealed import last_sealed, sealed_rows
-from penstock.lake.tables import Tables
+from penstock.lake.history import sealed
+from penstock.lake.history.sealed import last_sealed, sealed_rows
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 from tests.steps import SITES, make_pipeline
 from tests.streams import BEGIN
 

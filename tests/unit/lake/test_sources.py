@@ -18,7 +18,7 @@ from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.spans import minus
-from penstock.lake.tables import Tables
+from penstock.lake.storage.tables import Tables
 from tests.doubles import FixedClock, blocks_of
 from tests.steps import SITES, make_pipeline
 from tests.streams import ARROW, BEGIN, disordered, write_jsonl, write_parquet

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.columns.types import INSTANT
-from penstock.lake.commit import Table
-from penstock.lake.correction import MOST_SPANS, spans_of
-from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import TableSpec
+from penstock.lake.history.correction import MOST_SPANS, spans_of
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import TableSpec
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), max_size=60), st.integers(1, 10**5))

@@ -10,10 +10,17 @@ import pytest
 
 from penstock.columns.types import INSTANT
 from penstock.core.errors import ConfigError
-from penstock.lake.export import export
+from penstock.lake.history.view import (
+    answers_in_force,
+    position,
+    rows_of,
+    standing,
+    timely_answers,
+    told,
+)
 from penstock.lake.ingest import door as door_module
-from penstock.lake.query import answered, as_of, views
-from penstock.lake.view import answers_in_force, position, rows_of, standing, timely_answers, told
+from penstock.lake.serve.export import export
+from penstock.lake.serve.query import answered, as_of, views
 from tests import reference as ref
 from tests.doubles import assert_same, blocks_of, rows_by_pair
 from tests.lakes import Lake, make_lake, some_rows

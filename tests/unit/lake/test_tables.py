@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
-from penstock.lake.commit import ConflictError, Table
-from penstock.lake.read import Tail, data_files, read_table
-from penstock.lake.tables import TableSpec
+from penstock.lake.storage.commit import ConflictError, Table
+from penstock.lake.storage.read import Tail, data_files, read_table
+from penstock.lake.storage.tables import TableSpec
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -58,7 +58,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from tests.unit.lake.test_tables import rows, spec
-from penstock.lake.commit import Table
+from penstock.lake.storage.commit import Table
 table = Table(spec(Path(sys.argv[1])))
 won = sum(table.append(rows(i), "shared", i) for i in range(25))
 own = sum(table.append(rows(1000 + i), sys.argv[2], i) for i in range(10))

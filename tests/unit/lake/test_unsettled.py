@@ -11,8 +11,14 @@ import pytest
 from penstock.core.errors import ConfigError
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.log import LIVE
-from penstock.lake.unsettled import OVERDUE, behind, changed_files, overdue_plans, with_unsettled
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.proof.unsettled import (
+    OVERDUE,
+    behind,
+    changed_files,
+    overdue_plans,
+    with_unsettled,
+)
 from penstock.quality.checks import EXAMPLE_OF
 from penstock.quality.comparisons import complete, examples_of
 from penstock.spark import stream_host

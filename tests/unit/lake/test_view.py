@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.config.pipeline import TOGETHER
-from penstock.lake.checkpoint import note_failure
-from penstock.lake.correction import pending_count
-from penstock.lake.generation import generations
+from penstock.lake.history.checkpoint import note_failure
+from penstock.lake.history.correction import pending_count
+from penstock.lake.history.generation import generations
+from penstock.lake.history.sealed import sealed_rows
+from penstock.lake.history.view import answers_in_force, balance, in_force, position, timely_answers
 from penstock.lake.ingest import door as door_module
-from penstock.lake.sealed import sealed_rows
-from penstock.lake.view import answers_in_force, balance, in_force, position, timely_answers
 from tests.doubles import Killed, blocks_of, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake, meanwhile, some_rows
 from tests.steps import CASES, COLUMNS

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.config.pipeline import Soon
 from penstock.core.urgency import Bell, Urgency, Waiting
-from penstock.lake.watch import Watch, waiting
+from penstock.lake.history.watch import Watch, waiting
 from tests import reference as ref
 from tests.doubles import FixedClock, blocks_of
 from tests.lakes import Lake, make_lake

@@ -17,7 +17,7 @@ from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.place import problems
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.log import HISTORY, LIVE
+from penstock.lake.log.blocks import HISTORY, LIVE
 from tests.doubles import RisingClock
 from tests.gates import Gate, T
 

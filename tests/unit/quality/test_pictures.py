@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from penstock.columns import watermark
-from penstock.lake.covered import Recorder, newest_rows
 from penstock.lake.ingest import door
+from penstock.lake.proof.covered import Recorder, newest_rows
 from penstock.quality import pictures as pictures_module
 from penstock.quality.pictures import POINTS, pictures
 from tests.lakes import Lake

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.lake.unsettled import OVERDUE, RECORD
+from penstock.lake.proof.unsettled import OVERDUE, RECORD
 from penstock.spark.watchdog import STOPPED_SECONDS, Watchdog
 
 QUIET_SECONDS, RECORDS_PER_SECOND = OVERDUE.total_seconds(), 1 / RECORD.total_seconds()

@@ -20,11 +20,11 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER, micros
-from penstock.lake.commit import Table
+from penstock.lake.history.registry import Registry
 from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log import LIVE
-from penstock.lake.registry import Registry
-from penstock.lake.tables import Tables, TableSpec
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables, TableSpec
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TEN = datetime(2024, 5, 1, 10, tzinfo=UTC)

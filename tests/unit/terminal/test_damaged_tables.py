@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.core.errors import TransientError
-from penstock.lake import damage
-from penstock.lake.commit import Table
-from penstock.lake.damage import DamagedTableError, TableAwayError
+from penstock.lake.history.maintain import maintain_pipeline, specs_of
 from penstock.lake.ingest.door import Door
-from penstock.lake.maintain import maintain_pipeline, specs_of
-from penstock.lake.read import read_table
+from penstock.lake.storage import damage
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.damage import DamagedTableError, TableAwayError
+from penstock.lake.storage.read import read_table
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from penstock.core.controller import Measured
 from penstock.core.window import micros
-from penstock.lake.observed import Waited
+from penstock.lake.proof.observed import Waited
 from penstock.runtime import terminal_beside, terminal_quality
 from tests.steps import case
 from tests.unit.terminal.conftest import TEN

@@ -11,7 +11,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.slack import SlackSpec, WatermarkState
 from penstock.core.window import micros
 from penstock.lake.ingest.door import Door
-from penstock.lake.sample import alternatives, effect, queue, read_sample
+from penstock.lake.ingest.sample import alternatives, effect, queue, read_sample
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]

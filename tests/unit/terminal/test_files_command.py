@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.lake.commit import Table
 from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log import LIVE
-from penstock.lake.read import read_table
-from penstock.lake.recount import unreadable_files
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.proof.recount import unreadable_files
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]

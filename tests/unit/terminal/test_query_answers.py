@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.lake.query import View, answered, views
+from penstock.lake.serve.query import View, answered, views
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]

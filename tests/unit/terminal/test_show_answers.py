@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from penstock.lake import show
-from penstock.lake.view import standing
+from penstock.lake.history.view import standing
+from penstock.lake.serve import show
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]

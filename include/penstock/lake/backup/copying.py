@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.core.crash import reached
 from penstock.lake.backup.manifest import KeptFile
-from penstock.lake.durable import sync
+from penstock.lake.storage.durable import sync
 
 PIECE = 4 << 20
 NEW = ".new"

@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.core.crash import reached
 from penstock.core.errors import ConfigError, TerminalError
-from penstock.lake.durable import LOG, sync
+from penstock.lake.storage.durable import LOG, sync
 
 FORMAT = 1
 MANIFEST = "manifest.json"

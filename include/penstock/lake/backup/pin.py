@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from penstock.core.errors import TransientError
-from penstock.lake.damage import DamagedTableError, logged, refuse_emptied, told
-from penstock.lake.durable import LOG, take_back
+from penstock.lake.storage.damage import DamagedTableError, logged, refuse_emptied, told
+from penstock.lake.storage.durable import LOG, take_back
 
 PATIENCE = 60.0
 """Seconds; a look takes a millisecond, and between two commits of one table are five at least."""

@@ -16,8 +16,8 @@ from penstock.core.errors import ConfigError, TransientError
 from penstock.lake.backup.copying import copied, sync_below
 from penstock.lake.backup.manifest import DamagedBackupError, Manifest, read_manifest
 from penstock.lake.backup.save import Progress
-from penstock.lake.damage import BROKEN
-from penstock.lake.durable import sync, sync_folders
+from penstock.lake.storage.damage import BROKEN
+from penstock.lake.storage.durable import sync, sync_folders
 
 MAKING = "restore-in-the-making"
 """A file in the folder beside the lake: what lies there is no lake yet."""

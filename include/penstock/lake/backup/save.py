@@ -30,8 +30,8 @@ from penstock.lake.backup.manifest import (
     write_manifest,
 )
 from penstock.lake.backup.pin import log_files, pin
-from penstock.lake.damage import BROKEN, DamagedTableError, named, require_whole
-from penstock.lake.durable import LOG, sync_folders
+from penstock.lake.storage.damage import BROKEN, DamagedTableError, named, require_whole
+from penstock.lake.storage.durable import LOG, sync_folders
 
 log = logging.getLogger(__name__)
 

@@ -15,16 +15,6 @@ import pyarrow.compute as pc
 from penstock.config.pipeline import Definition, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
-from penstock.lake import files
-from penstock.lake.commit import Table, settle
-from penstock.lake.files import (
-    ACCEPTED,
-    AGAIN,
-    AS_IT_IS,
-    GIVEN_UP,
-    OTHER_FOLDER,
-    Decided,
-)
 from penstock.lake.ingest.item import FIRST, Item, change, opened, stat_of
 from penstock.lake.ingest.origins import take_all, waiting_of
 from penstock.lake.ingest.plan import APPLICATION, Plan, Terms
@@ -32,8 +22,18 @@ from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import UNREADABLE
 from penstock.lake.ingest.source import Waiting
-from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
+from penstock.lake.log import files
+from penstock.lake.log.files import (
+    ACCEPTED,
+    AGAIN,
+    AS_IT_IS,
+    GIVEN_UP,
+    OTHER_FOLDER,
+    Decided,
+)
+from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)

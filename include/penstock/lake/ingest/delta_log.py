@@ -16,8 +16,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from penstock.core.errors import TerminalError
-from penstock.lake.durable import LOG
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.storage.durable import LOG
 
 DIGITS = 20
 OFFSET = re.compile(r"(Z|[+-]\d{2}:?\d{2})$")

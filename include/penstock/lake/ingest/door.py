@@ -21,9 +21,6 @@ from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, TerminalError
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
-from penstock.lake import proposed
-from penstock.lake.commit import ConflictError, Table
-from penstock.lake.files import DETAIL, Decided, decided, owner
 from penstock.lake.ingest.ahead import Outlook
 from penstock.lake.ingest.judging import judged_items
 from penstock.lake.ingest.notices import BY_ORDER
@@ -34,9 +31,12 @@ from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.reading import told_apart
 from penstock.lake.ingest.rows import accepted_rows, block_rows, refused_rows
 from penstock.lake.ingest.verdict import REPEATED
-from penstock.lake.log import LIVE
-from penstock.lake.read import Tail, read_table
-from penstock.lake.tables import Tables
+from penstock.lake.log import proposed
+from penstock.lake.log.blocks import LIVE
+from penstock.lake.log.files import DETAIL, Decided, decided, owner
+from penstock.lake.storage.commit import ConflictError, Table
+from penstock.lake.storage.read import Tail, read_table
+from penstock.lake.storage.tables import Tables
 
 log = logging.getLogger(__name__)
 

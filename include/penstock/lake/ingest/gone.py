@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from penstock.core.window import FOREVER
-from penstock.lake.files import GONE
 from penstock.lake.ingest import notices
 from penstock.lake.ingest.known import Known
 from penstock.lake.ingest.listing import Found, Listing
@@ -19,6 +18,7 @@ from penstock.lake.ingest.place import said
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.spans import extent_of, is_span, minus
 from penstock.lake.ingest.taken import Had, TakenFile, mark, names_of
+from penstock.lake.log.files import GONE
 
 Missing = Sequence[Sequence[Had]]
 """What was taken of each file that is gone (``gone``)."""

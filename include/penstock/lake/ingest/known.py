@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.lake.files import GONE, Decided, Place, State
 from penstock.lake.ingest.item import FIRST, Item, is_grown
 from penstock.lake.ingest.listing import Found
 from penstock.lake.ingest.spans import is_span
 from penstock.lake.ingest.taken import Had, How, Like, Mark, TakenFile, mark, place_of
+from penstock.lake.log.files import GONE, Decided, Place, State
 
 Match = tuple[TakenFile | None, Like | None]
 """What a file was taken as, and how it still is that; only by its name: not at all."""

@@ -12,8 +12,8 @@ from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple
 
 from penstock.core.errors import ConfigError
-from penstock.lake.durable import LOG
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.storage.durable import LOG
 
 log = logging.getLogger(__name__)
 

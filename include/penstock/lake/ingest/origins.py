@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.config.pipeline import Pipeline
-from penstock.lake.commit import Table
-from penstock.lake.files import decided
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.place import kept_apart
 from penstock.lake.ingest.source import Waiting
-from penstock.lake.log import HISTORY, LIVE
-from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
+from penstock.lake.log.blocks import HISTORY, LIVE
+from penstock.lake.log.files import decided
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables
 
 
 def waiting_of(pipeline: Pipeline, home: Path, lake: str) -> dict[str, Waiting]:

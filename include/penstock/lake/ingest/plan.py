@@ -10,12 +10,12 @@ from penstock.config.pipeline import Definition
 from penstock.core.errors import ConfigError
 from penstock.core.slack import BlockKind
 from penstock.core.window import instant, micros
-from penstock.lake.commit import Table
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.seen import SeenIds
 from penstock.lake.ingest.source import Waiting
-from penstock.lake.log import HISTORY
-from penstock.lake.tables import Tables
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 
 APPLICATION = "ingest"
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from penstock.lake.files import DETAIL, Decided
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.received import Received, one_refused
+from penstock.lake.log.files import DETAIL, Decided
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.plan import Plan
 from penstock.lake.ingest.received import UNREADABLE, Received
 from penstock.lake.ingest.verdict import Judged
-from penstock.lake.log import LIVE
+from penstock.lake.log.blocks import LIVE
 
 
 def within(item: Item, received: Received, judged: Judged) -> tuple[Received, Judged]:

@@ -7,10 +7,10 @@ import pyarrow.compute as pc
 from penstock.columns.types import INSTANT
 from penstock.config.pipeline import Definition
 from penstock.core.window import micros
-from penstock.lake.commit import Table
 from penstock.lake.ingest.cast import Mask
 from penstock.lake.ingest.verdict import Judged
-from penstock.lake.read import data_files, read_files
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import data_files, read_files
 
 Arrivals = dict[str, tuple[int, ...]]
 """Accepted arrival instants of each id, us."""

@@ -16,8 +16,6 @@ from penstock.config.pipeline import FileFormat, FileOrder, History
 from penstock.core.errors import ConfigError
 from penstock.core.place import uri_of
 from penstock.core.window import FOREVER
-from penstock.lake.commit import ConflictError
-from penstock.lake.files import Decided, State
 from penstock.lake.ingest import notices
 from penstock.lake.ingest.delta_feed import APART, DeltaFeed
 from penstock.lake.ingest.delta_log import DeltaSourceError
@@ -34,7 +32,9 @@ from penstock.lake.ingest.received import refuse_gone, rows_of
 from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
 from penstock.lake.ingest.taken import READ, Had, How, Like, TakenFile, once
 from penstock.lake.ingest.whereabouts import Whereabouts
-from penstock.lake.tables import opened as opened_place
+from penstock.lake.log.files import Decided, State
+from penstock.lake.storage.commit import ConflictError
+from penstock.lake.storage.tables import opened as opened_place
 
 RECORDS_PER_PLAN = 250_000
 BYTES_PER_PLAN = 64 << 20

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from penstock.lake.files import Place
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.listing import Found
+from penstock.lake.log.files import Place
 
 
 class How(Enum):

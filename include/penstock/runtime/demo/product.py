@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.step import StepSpec
-from penstock.lake import read, view
-from penstock.lake.commit import Table
-from penstock.lake.tables import Tables
+from penstock.lake.history import view
+from penstock.lake.storage import read
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.demo.truth import TIMELY
 from penstock.runtime.progress import Look
 from penstock.runtime.streams import control

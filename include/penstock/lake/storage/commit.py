@@ -23,15 +23,15 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from penstock.core.crash import reached
 from penstock.core.errors import ConfigError, TransientError
-from penstock.lake.damage import refuse_emptied, told
-from penstock.lake.durable import (
+from penstock.lake.storage.damage import refuse_emptied, told
+from penstock.lake.storage.durable import (
     sync_checkpoint,
     sync_commits,
     sync_folders,
     take_back,
 )
-from penstock.lake.room import require_room, written
-from penstock.lake.tables import TableSpec
+from penstock.lake.storage.room import require_room, written
+from penstock.lake.storage.tables import TableSpec
 
 log = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ from penstock.core.slack import (
     WatermarkState,
 )
 from penstock.core.step import StepSpec
-from penstock.lake.commit import Table
-from penstock.lake.fold import Fold
-from penstock.lake.generation import Generation, generations
-from penstock.lake.log import EventTimes, decisions_of, read_summaries
-from penstock.lake.proposed import declared
-from penstock.lake.tables import Tables
+from penstock.lake.history.generation import Generation, generations
+from penstock.lake.log.blocks import EventTimes, decisions_of, read_summaries
+from penstock.lake.log.fold import Fold
+from penstock.lake.log.proposed import declared
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 
 
 def after_history(

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from penstock.core.slack import SlackChange, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
-from penstock.lake.commit import Table
-from penstock.lake.fold import Fold
-from penstock.lake.log import EventTimes, newest_live_before, read_summaries
-from penstock.lake.read import read_table
-from penstock.lake.tables import Definition, Tables
+from penstock.lake.log.blocks import EventTimes, newest_live_before, read_summaries
+from penstock.lake.log.fold import Fold
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Definition, Tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.place import is_remote, path_of
-from penstock.lake.durable import LOG, PARQUET
+from penstock.lake.storage.durable import LOG, PARQUET
 
 BROKEN = (DeltaError, pa.ArrowException, OSError)
 """What the libraries raise of a table's content, and of the system."""

@@ -13,17 +13,17 @@ from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.slack import BlockKind, SlackSpec, WatermarkState, spec_at
 from penstock.core.step import StepSpec
-from penstock.lake.checkpoint import (
+from penstock.lake.history.checkpoint import (
     Checkpoint,
     Going,
     create,
     newest_checkpoint,
     next_checkpoint,
 )
-from penstock.lake.commit import Table, settle
-from penstock.lake.fold import Fold
-from penstock.lake.generation import Generation, Sealed, controller_at, current, generations
-from penstock.lake.log import (
+from penstock.lake.history.generation import Generation, Sealed, controller_at, current, generations
+from penstock.lake.history.sealed import last_sealed
+from penstock.lake.history.start import after_history, completed
+from penstock.lake.log.blocks import (
     SLACK,
     EventTimes,
     decisions_of,
@@ -31,10 +31,10 @@ from penstock.lake.log import (
     read_summaries,
     slack_changes,
 )
-from penstock.lake.proposed import DECLARED, declared
-from penstock.lake.sealed import last_sealed
-from penstock.lake.start import after_history, completed
-from penstock.lake.tables import Tables
+from penstock.lake.log.fold import Fold
+from penstock.lake.log.proposed import DECLARED, declared
+from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pyarrow.fs
 
 from penstock.core.errors import ConfigError
-from penstock.lake.tables import Tables, opened
+from penstock.lake.storage.tables import Tables, opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from penstock.core.coverage import TOTALS, QualityTarget, predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER, micros
-from penstock.lake.commit import Table, settle
-from penstock.lake.observed import (
+from penstock.lake.history.view import BACKFILL, Position, answers_at, position
+from penstock.lake.proof.observed import (
     NEWEST,
     beside,
     error_of,
@@ -32,9 +32,9 @@ from penstock.lake.observed import (
     relative,
     relative_error,
 )
-from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL, Position, answers_at, position
+from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables
 
 Starts = np.ndarray
 

@@ -19,11 +19,11 @@ from penstock.columns.types import ARROW
 from penstock.core.expression import Column
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, micros
-from penstock.lake.commit import Table
-from penstock.lake.generation import Generation, Sealed, current, generations
-from penstock.lake.read import Spans, read_table
-from penstock.lake.sealed import last_sealed, sealed_rows
-from penstock.lake.tables import Definition, FormerStep, Tables
+from penstock.lake.history.generation import Generation, Sealed, current, generations
+from penstock.lake.history.sealed import last_sealed, sealed_rows
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Definition, FormerStep, Tables
 
 ROW = "$row"
 """No column of a user has such a name."""

@@ -16,9 +16,9 @@ import pyarrow as pa
 from penstock.core.clock import Clock
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
-from penstock.lake.commit import Table, settle
-from penstock.lake.log import SLACK, decisions_of
-from penstock.lake.tables import Tables
+from penstock.lake.log.blocks import SLACK, decisions_of
+from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.tables import Tables
 
 PROPOSAL = "proposal"
 ADOPTED = "plan"

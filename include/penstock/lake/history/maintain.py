@@ -9,11 +9,11 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
-from penstock.lake.checkpoint import drop_former_checkpoints
-from penstock.lake.commit import BY_HAND, Table, checkpoint, writer
-from penstock.lake.damage import require_whole
-from penstock.lake.durable import sync_commits
-from penstock.lake.tables import Tables, TableSpec
+from penstock.lake.history.checkpoint import drop_former_checkpoints
+from penstock.lake.storage.commit import BY_HAND, Table, checkpoint, writer
+from penstock.lake.storage.damage import require_whole
+from penstock.lake.storage.durable import sync_commits
+from penstock.lake.storage.tables import Tables, TableSpec
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,6 @@ from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, WindowSpec, micros
-from penstock.lake.commit import Table
 from penstock.lake.ingest import notices
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.origins import take_all
@@ -34,8 +33,9 @@ from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import receive
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.verdict import judge
-from penstock.lake.read import read_table
-from penstock.lake.tables import Tables
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables
 
 ENOUGH = 100_000
 """Records a sample."""

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
-from penstock.lake.tables import Tables
-from penstock.lake.view import Standing, in_force_of, standing, told
+from penstock.lake.history.view import Standing, in_force_of, standing, told
+from penstock.lake.storage.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)

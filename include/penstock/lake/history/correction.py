@@ -20,11 +20,11 @@ from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, micros
-from penstock.lake.commit import Table, settle
-from penstock.lake.generation import Generation, current
-from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import Tables
-from penstock.lake.view import BACKFILL, DONE, LATE, PLANNED, Position, late_at, position
+from penstock.lake.history.generation import Generation, current
+from penstock.lake.history.view import BACKFILL, DONE, LATE, PLANNED, Position, late_at, position
+from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables
 
 MOST_SPANS = 8
 

@@ -22,7 +22,7 @@ from penstock.core.slack import (
     spec_at,
 )
 from penstock.core.window import BEGINNING, WindowSpec
-from penstock.lake.log import EventTimes, newest_live
+from penstock.lake.log.blocks import EventTimes, newest_live
 
 AT_ONCE = 1 << 20
 """Records whose event times are read at once."""

@@ -20,12 +20,12 @@ import pyarrow.dataset as ds
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
-from penstock.lake.commit import Table
-from penstock.lake.damage import damaged_file, require_whole
-from penstock.lake.landmark import so_far
-from penstock.lake.read import data_files, read_table
-from penstock.lake.tables import Definition, FormerStep, Tables, TableSpec, opened
-from penstock.lake.view import SPEED, Standing, answers_at, in_force, standing, told
+from penstock.lake.history.view import SPEED, Standing, answers_at, in_force, standing, told
+from penstock.lake.serve.landmark import so_far
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.damage import damaged_file, require_whole
+from penstock.lake.storage.read import data_files, read_table
+from penstock.lake.storage.tables import Definition, FormerStep, Tables, TableSpec, opened
 
 INTERNAL = ("epoch", "generation", "micro_batch", "plan")
 ASKS = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from penstock.columns.arrays import Longs
 from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackSpec
 from penstock.core.window import BEGINNING, FOREVER
-from penstock.lake.commit import Table
-from penstock.lake.read import Spans, data_files, read_files, read_groups, read_table
-from penstock.lake.tables import Tables
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Spans, data_files, read_files, read_groups, read_table
+from penstock.lake.storage.tables import Tables
 
 SLACK = "slack"
 LIVE, HISTORY = "live", "history"

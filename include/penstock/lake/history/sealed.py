@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from penstock.core.slack import WatermarkState
 from penstock.core.window import FOREVER
-from penstock.lake.commit import Table
-from penstock.lake.generation import Sealed, generations
-from penstock.lake.read import DataFile, data_files, read_files, read_table
-from penstock.lake.tables import Definition, Tables
+from penstock.lake.history.generation import Sealed, generations
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import DataFile, data_files, read_files, read_table
+from penstock.lake.storage.tables import Definition, Tables
 
 SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
           "slack_us", "pairs_open")  # fmt: skip

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.lake.commit import RACES, ConflictError, Table
-from penstock.lake.read import read_table
+from penstock.lake.storage.commit import RACES, ConflictError, Table
+from penstock.lake.storage.read import read_table
 
 GIVEN_UP, AS_IT_IS, AGAIN, ACCEPTED = "given up", "as it is", "taken again", "accepted"
 OTHER_FOLDER = "other folder"

@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from penstock.core.window import MILLISECOND
-from penstock.lake.commit import Table
-from penstock.lake.damage import told
-from penstock.lake.tables import opened
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.damage import told
+from penstock.lake.storage.tables import opened
 
 PIECE = 262_144
 

@@ -15,13 +15,9 @@ from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
-from penstock.lake.commit import Table
-from penstock.lake.correction import pending_count
-from penstock.lake.generation import generations
-from penstock.lake.ingest.cast import cast
-from penstock.lake.read import read_table
-from penstock.lake.tables import Definition, Tables
-from penstock.lake.view import (
+from penstock.lake.history.correction import pending_count
+from penstock.lake.history.generation import generations
+from penstock.lake.history.view import (
     BACKFILL,
     DONE,
     SPEED,
@@ -31,6 +27,10 @@ from penstock.lake.view import (
     balance,
     position,
 )
+from penstock.lake.ingest.cast import cast
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Definition, Tables
 
 TOLERANCE = 1e-9
 """A double that a correction moved by less, relatively, has not changed for a reader."""

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.core.window import BEGINNING, instant
-from penstock.lake.commit import Table
-from penstock.lake.files import DETAIL, Decided, decided
-from penstock.lake.log import HISTORY
-from penstock.lake.read import data_files, read_files, read_table
-from penstock.lake.tables import Tables, TableSpec
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.log.files import DETAIL, Decided, decided
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import data_files, read_files, read_table
+from penstock.lake.storage.tables import Tables, TableSpec
 
 NUMBERS_AT_ONCE = 1 << 21
 SHOWN = 20

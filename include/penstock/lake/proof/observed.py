@@ -14,13 +14,9 @@ from penstock.core.controller import Measured
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
-from penstock.lake.commit import Table
-from penstock.lake.generation import controller_at, lived
-from penstock.lake.log import slack_changes
-from penstock.lake.read import read_table
-from penstock.lake.start import epoch_of
-from penstock.lake.tables import CLASSES, Tables, TableSpec
-from penstock.lake.view import (
+from penstock.lake.history.generation import controller_at, lived
+from penstock.lake.history.start import epoch_of
+from penstock.lake.history.view import (
     BACKFILL,
     SPEED,
     Position,
@@ -30,6 +26,10 @@ from penstock.lake.view import (
     rows_of,
     sealed_only,
 )
+from penstock.lake.log.blocks import slack_changes
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import CLASSES, Tables, TableSpec
 
 RELATIVE = (Function.COUNT, Function.SUM, Function.AVG)
 """Functions whose error is relative to the answer; a quantile's is one of rank."""

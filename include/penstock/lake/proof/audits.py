@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
-from penstock.lake.commit import Table, settle
-from penstock.lake.tables import Tables
+from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.tables import Tables
 
 PASSED, FAILED, NOTHING = "passed", "failed", "nothing"
 

@@ -6,11 +6,11 @@ from penstock.core.clock import Clock
 from penstock.core.step import StepSpec
 from penstock.core.urgency import Bell, Urgency, Waiting
 from penstock.core.window import micros
-from penstock.lake.commit import Table
-from penstock.lake.correction import repaired_through
-from penstock.lake.read import Spans, read_table
-from penstock.lake.tables import Tables
-from penstock.lake.view import position, sealed_only
+from penstock.lake.history.correction import repaired_through
+from penstock.lake.history.view import position, sealed_only
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables
 
 NAMES = ["generation", "micro_batch", "through_seq", "records", "late_from_us", "late_to_us"]
 

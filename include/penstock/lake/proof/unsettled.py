@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
-from penstock.lake.commit import Table
+from penstock.lake.history.view import position, start_of
 from penstock.lake.ingest.origins import take_all, waiting_of
 from penstock.lake.ingest.plan import APPLICATION
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.read import read_table
-from penstock.lake.recount import SHOWN, Fault
-from penstock.lake.tables import Tables
-from penstock.lake.view import position, start_of
+from penstock.lake.proof.recount import SHOWN, Fault
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables
 
 OVERDUE = timedelta(minutes=15)
 """For what takes seconds on an idle machine, and minutes on one at load 30, as a query's start."""

@@ -11,8 +11,8 @@ import pyarrow.fs as pafs
 
 from penstock.core.crash import reached
 from penstock.core.place import path_of
-from penstock.lake.offset import Offset, StepOffset
-from penstock.lake.tables import Tables, opened
+from penstock.lake.history.offset import Offset, StepOffset
+from penstock.lake.storage.tables import Tables, opened
 
 FAILED = "penstock_failed"
 FAILURES = 3

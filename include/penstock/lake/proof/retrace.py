@@ -17,14 +17,14 @@ from penstock.core.controller import Controller
 from penstock.core.slack import BlockKind, SlackChange, SlackPolicy, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
-from penstock.lake.commit import Table
-from penstock.lake.generation import Generation, Sealed
-from penstock.lake.log import SLACK, event_times
-from penstock.lake.proposed import DECLARED
-from penstock.lake.read import read_table
-from penstock.lake.recount import Blocks, Fault
-from penstock.lake.tables import Tables, TableSpec
-from penstock.lake.view import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
+from penstock.lake.history.generation import Generation, Sealed
+from penstock.lake.history.view import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
+from penstock.lake.log.blocks import SLACK, event_times
+from penstock.lake.log.proposed import DECLARED
+from penstock.lake.proof.recount import Blocks, Fault
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables, TableSpec
 
 RECORDS_AT_ONCE = 1 << 21
 
