@@ -46,7 +46,9 @@ INJECTED = {
     "lake/proof/audits.py": "\n\ndef again(table, rows):\n    table.append(rows, 'again', 1)\n",
     "spark/audit.py": "\n\ndef forge(delta, rows):\n    write_deltalake(delta, rows)\n",
     "lake/serve/show.py": "\n\ndef tidy(delta):\n    delta.vacuum(retention_hours=0)\n",
-    "lake/serve/query.py": "\n\ndef note(path):\n    reached('before note')\n    path.write_text('x')\n",
+    "lake/serve/query.py": (
+        "\n\ndef note(path):\n    reached('before note')\n    path.write_text('x')\n"
+    ),
     "quality/lock.py": "\n\ndef swap(old, new):\n    old.replace(new)\n",
 }
 

@@ -131,6 +131,8 @@ VIOLATIONS = {
                           "Rings of the library"),
     "lake takes spark": ("include/penstock/lake/history/view.py", "import penstock.spark.layout\n",
                          "Rings of the library"),
+    "the storage takes history": ("include/penstock/lake/storage/room.py",
+                                  "import penstock.lake.history.view\n", "Rooms of the lake"),
     "adapters meet": ("include/penstock/spark/audit.py", "import penstock.quality.suite\n",
                       "Rings of the library"),
     "the library takes Airflow": ("include/penstock/control/job.py", "import airflow\n",

@@ -1,7 +1,7 @@
 """The answers in force as a DataFrame, for users of Spark.
 
-The meaning is that of ``penstock.lake.history.view``: a timely answer counts only if ``control`` sealed
-its micro-batch, a corrected one only if its plan is finished, and of several answers for a window
+The meaning is that of ``penstock.lake.history.view``: a timely answer counts only if ``control``
+sealed its micro-batch, a corrected one only if its plan is finished, and of several for a window
 and key the one that has seen most of the log is in force. After a step was defined anew it is the
 former definition's until the new one has answered what that had. Who needs no Spark has the same
 in two other forms:

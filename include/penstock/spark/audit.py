@@ -1,8 +1,8 @@
 """The audit's recomputation, apart from everything that it judges.
 
 ``truth`` recomputes the answers, ``compare`` holds them against what stands there,
-``penstock.lake.proof.recount`` counts the log again and ``penstock.lake.proof.retrace`` folds the watermarks
-again. The result is the small table of comparisons that ``penstock.quality`` judges.
+``penstock.lake.proof.recount`` counts the log again and ``penstock.lake.proof.retrace`` folds the
+watermarks again. The result is the small table of comparisons that ``penstock.quality`` judges.
 """
 
 import json
