@@ -18,10 +18,10 @@ import measuring
 import psutil
 
 from penstock.config.settings import Settings
-from penstock.runtime.airflow_environment import project_environment
 from penstock.runtime.demo.airflow import Airflow
-from penstock.runtime.embedded import passwords
-from penstock.runtime.instance import Instance
+from penstock.runtime.embedded.airflow_environment import project_environment
+from penstock.runtime.embedded.instance import Instance
+from penstock.runtime.embedded.lifecycle import passwords
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths
 

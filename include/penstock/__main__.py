@@ -14,7 +14,7 @@ from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.place import is_remote, path_of
-from penstock.runtime import terminal
+from penstock.runtime.terminal import command as terminal
 
 _CONSOLE = Console()
 _ERRORS = Console(stderr=True)
@@ -22,7 +22,8 @@ _ERRORS = Console(stderr=True)
 
 def up(settings: Settings, _arguments: argparse.Namespace) -> int:
     """Start PostgreSQL and Airflow, wait until they are healthy."""
-    from penstock.runtime import embedded, report
+    from penstock.runtime.embedded import lifecycle as embedded
+    from penstock.runtime.embedded import report
 
     first = not embedded.passwords(settings)
     state = embedded.up(settings, _CONSOLE)
@@ -32,7 +33,8 @@ def up(settings: Settings, _arguments: argparse.Namespace) -> int:
 
 def down(settings: Settings, _arguments: argparse.Namespace) -> int:
     """Stop Airflow, PostgreSQL and every stream."""
-    from penstock.runtime import embedded, report
+    from penstock.runtime.embedded import lifecycle as embedded
+    from penstock.runtime.embedded import report
 
     report.show_stopped(embedded.down(settings, _CONSOLE), _CONSOLE)
     return 0
@@ -40,7 +42,7 @@ def down(settings: Settings, _arguments: argparse.Namespace) -> int:
 
 def status(settings: Settings, _arguments: argparse.Namespace) -> int:
     """Show what runs and how it is; exit status 1 when not all of it is healthy."""
-    from penstock.runtime import report
+    from penstock.runtime.embedded import report
 
     return 0 if report.show_status(settings, SystemClock(), _CONSOLE) else 1
 
@@ -76,14 +78,14 @@ def validate(settings: Settings, _arguments: argparse.Namespace) -> int:
 
 def backup(settings: Settings, arguments: argparse.Namespace) -> int:
     """Copy one instant of the running lake into a folder; only what is new is copied."""
-    from penstock.runtime.backup import back_up
+    from penstock.runtime.embedded.backup import back_up
 
     return back_up(terminal.anchored(settings), arguments.folder, SystemClock(), _CONSOLE)
 
 
 def restore(settings: Settings, arguments: argparse.Namespace) -> int:
     """Make the lake what it was when a backup was taken, after checking every file of it."""
-    from penstock.runtime import backup
+    from penstock.runtime.embedded import backup
 
     settings, folder = terminal.anchored(settings), arguments.folder
     return backup.restore(settings, folder, SystemClock(), _CONSOLE, replace=arguments.replace)

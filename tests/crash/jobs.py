@@ -35,7 +35,7 @@ from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.proposed import propose
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
-from penstock.runtime.backup import back_up, restore
+from penstock.runtime.embedded.backup import back_up, restore
 from penstock.runtime.streams import control
 from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths

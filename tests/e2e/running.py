@@ -14,12 +14,12 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.lake.history import view
 from penstock.lake.storage.tables import Tables
-from penstock.runtime import probe
-from penstock.runtime.airflow_environment import project_environment
 from penstock.runtime.demo.airflow import UNFINISHED, Airflow, DagRun
-from penstock.runtime.embedded import passwords
-from penstock.runtime.instance import Instance, InstanceState
-from penstock.runtime.processes import ProcessIdentity
+from penstock.runtime.embedded import probe
+from penstock.runtime.embedded.airflow_environment import project_environment
+from penstock.runtime.embedded.instance import Instance, InstanceState
+from penstock.runtime.embedded.lifecycle import passwords
+from penstock.runtime.embedded.processes import ProcessIdentity
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths
 

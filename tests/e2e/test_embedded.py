@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime import probe
-from penstock.runtime.leftovers import left_over
-from penstock.runtime.processes import is_alive
+from penstock.runtime.embedded import probe
+from penstock.runtime.embedded.leftovers import left_over
+from penstock.runtime.embedded.processes import is_alive
 from tests.e2e.running import Embedded, eventually
 
 pytestmark = pytest.mark.e2e

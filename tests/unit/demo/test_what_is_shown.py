@@ -7,7 +7,7 @@ from penstock.runtime.demo import closing
 from penstock.runtime.demo.airflow import latest
 from penstock.runtime.demo.product import Account, said_of
 from penstock.runtime.demo.truth import Example, Verdict
-from penstock.runtime.progress import Look, stage
+from penstock.runtime.terminal.progress import Look, stage
 
 VERDICT = Verdict(
     step="per_site",

@@ -18,7 +18,7 @@ from penstock.lake.ingest import door
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.proof.covered import Recorder, newest_rows
 from penstock.lake.proof.observed import measured, waited
-from penstock.runtime.terminal_beside import show_beside
+from penstock.runtime.terminal.beside import show_beside
 from penstock.spark.correct import start_epochs
 from tests import reference as ref
 from tests.doubles import blocks_of

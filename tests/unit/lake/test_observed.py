@@ -17,7 +17,7 @@ from penstock.lake.ingest import door
 from penstock.lake.proof.covered import Recorder, errors_of, newest_rows
 from penstock.lake.proof.observed import beside, measured, newest_errors, observed, waited
 from penstock.lake.storage.commit import Table
-from penstock.runtime.terminal_quality import show_quality
+from penstock.runtime.terminal.quality import show_quality
 from tests import reference as ref
 from tests.doubles import blocks_of
 from tests.lakes import Lake

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
-from penstock.runtime import privacy, report
-from penstock.runtime.airflow_environment import airflow_environment, passwords_file
-from penstock.runtime.checks import check_home
+from penstock.runtime.embedded import privacy, report
+from penstock.runtime.embedded.airflow_environment import airflow_environment, passwords_file
+from penstock.runtime.embedded.checks import check_home
 
 OTHER, THIRD = 54321, 54322
 

@@ -8,7 +8,7 @@ import pytest
 from penstock.__main__ import main
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
-from penstock.runtime.airflow_environment import project_environment
+from penstock.runtime.embedded.airflow_environment import project_environment
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ def test_a_user_error_is_never_a_traceback(
     def refuse(*_: object, **__: object) -> None:
         raise ConfigError("no [room] here")
 
-    monkeypatch.setattr("penstock.runtime.embedded.up", refuse)
+    monkeypatch.setattr("penstock.runtime.embedded.lifecycle.up", refuse)
     assert main(["up"]) == 1
     assert capsys.readouterr().err == "penstock: no [room] here\n"
 

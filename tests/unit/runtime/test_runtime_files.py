@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.runtime.credentials import Keys, ensure_passwords
-from penstock.runtime.instance import Instance, InstanceState, ProcessState
-from penstock.runtime.logfiles import RotatingLog, prune, tail
-from penstock.runtime.processes import ProcessIdentity, identify
+from penstock.runtime.embedded.credentials import Keys, ensure_passwords
+from penstock.runtime.embedded.instance import Instance, InstanceState, ProcessState
+from penstock.runtime.embedded.logfiles import RotatingLog, prune, tail
+from penstock.runtime.embedded.processes import ProcessIdentity, identify
 
 
 def me() -> ProcessIdentity:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.runtime.child import Child, ChildSpec
-from penstock.runtime.logfiles import RotatingLog
-from penstock.runtime.processes import (
+from penstock.runtime.embedded.child import Child, ChildSpec
+from penstock.runtime.embedded.logfiles import RotatingLog
+from penstock.runtime.embedded.processes import (
     ProcessIdentity,
     identify,
     is_alive,

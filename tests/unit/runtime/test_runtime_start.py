@@ -6,10 +6,10 @@ import pytest
 
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
-from penstock.runtime import checks
-from penstock.runtime.airflow_environment import airflow_environment
-from penstock.runtime.embedded import anchored
-from penstock.runtime.postgres import Postgres
+from penstock.runtime.embedded import checks
+from penstock.runtime.embedded.airflow_environment import airflow_environment
+from penstock.runtime.embedded.lifecycle import anchored
+from penstock.runtime.embedded.postgres import Postgres
 
 
 def java(folder: Path, says: str) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from penstock.runtime import report
+from penstock.runtime.embedded import report
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, write_json
 from tests.doubles import FixedClock

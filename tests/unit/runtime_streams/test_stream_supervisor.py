@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 from rich.console import Console
 
-from penstock.runtime.report import _show_streams
+from penstock.runtime.embedded.report import _show_streams
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, is_held, read_json
 from penstock.runtime.streams.processes import kill_marked, marked

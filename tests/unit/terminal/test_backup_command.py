@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.runtime.instance import Instance
+from penstock.runtime.embedded.instance import Instance
 from penstock.runtime.streams.paths import StreamPaths, take_lock
 from penstock.runtime.streams.processes import MARK
 

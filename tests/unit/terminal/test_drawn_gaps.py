@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 from penstock.core.controller import Measured
 from penstock.core.window import micros
 from penstock.lake.proof.observed import Waited
-from penstock.runtime import terminal_beside, terminal_quality
+from penstock.runtime.terminal import beside as terminal_beside
+from penstock.runtime.terminal import quality as terminal_quality
 from tests.steps import case
 from tests.unit.terminal.conftest import TEN
 

@@ -14,9 +14,9 @@ from penstock.lake.storage import read
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.demo.truth import TIMELY
-from penstock.runtime.progress import Look
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.terminal.progress import Look
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from penstock.config.catalog import Catalog
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
-from penstock.runtime import embedded, report
 from penstock.runtime.demo import closing, product
 from penstock.runtime.demo.airflow import UNFINISHED, Airflow, DagRun
 from penstock.runtime.demo.flights import FlightsSummary, write_flights
 from penstock.runtime.demo.truth import Truth, Verdict
-from penstock.runtime.progress import Look, stage
+from penstock.runtime.embedded import lifecycle as embedded
+from penstock.runtime.embedded import report
+from penstock.runtime.terminal.progress import Look, stage
 
 PIPELINE = "flights"
 POLL_SECONDS = 1.0

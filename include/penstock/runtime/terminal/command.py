@@ -15,7 +15,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 from penstock.lake.storage.tables import Tables
-from penstock.runtime.terminal_words import console
+from penstock.runtime.terminal.words import console
 
 if TYPE_CHECKING:
     from penstock.lake.ingest.amend import Amendment
@@ -25,7 +25,7 @@ ROWS = 50
 
 def explain(settings: Settings, arguments: argparse.Namespace) -> int:
     """Say what a pipeline does: source, steps, what the slack means, tables, schedules."""
-    from penstock.runtime.terminal_explain import show_explanation
+    from penstock.runtime.terminal.explain import show_explanation
 
     pipeline = pipeline_of(settings, arguments.pipeline)
     show_explanation(anchored(settings), pipeline, SystemClock().now(), console())
@@ -34,18 +34,18 @@ def explain(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def show(settings: Settings, arguments: argparse.Namespace) -> int:
     """Show a pipeline's answers with their revisions, and where its steps stand."""
-    from penstock.runtime.terminal_show import Wanted, show_answers
+    from penstock.runtime.terminal.show import Wanted, show_answers
 
     pipeline = pipeline_of(settings, arguments.pipeline)
     steps = pipeline.specs if arguments.step is None else (_step(pipeline, arguments.step),)
     if arguments.beside is not None:
-        from penstock.runtime.terminal_beside import show_beside
+        from penstock.runtime.terminal.beside import show_beside
 
         both = (pipeline, pipeline_of(settings, arguments.beside))
         show_beside(anchored(settings), both, steps, console())
         return 0
     if arguments.quality:
-        from penstock.runtime.terminal_quality import show_quality
+        from penstock.runtime.terminal.quality import show_quality
 
         show_quality(anchored(settings), pipeline, steps, console())
         return 0
@@ -57,7 +57,7 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
 def query(settings: Settings, arguments: argparse.Namespace) -> int:
     """Ask SQL (DuckDB) about a pipeline's answers; without SQL: which views there are."""
     from penstock.lake.serve.query import answered, views
-    from penstock.runtime import terminal_rows
+    from penstock.runtime.terminal import rows as terminal_rows
 
     settings = anchored(settings)
     pipeline = pipeline_of(settings, arguments.pipeline)
@@ -78,7 +78,7 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
 def export(settings: Settings, arguments: argparse.Namespace) -> int:
     """Write the answers in force to Parquet files, one a step."""
     from penstock.lake.serve.export import export as write
-    from penstock.runtime import terminal_rows
+    from penstock.runtime.terminal import rows as terminal_rows
 
     settings = anchored(settings)
     pipeline = pipeline_of(settings, arguments.pipeline)
@@ -90,7 +90,7 @@ def export(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def remove(settings: Settings, arguments: argparse.Namespace) -> int:
     """Delete a pipeline's tables, checkpoints, reports and stream files; asks first."""
-    from penstock.runtime.removal import remove_pipeline
+    from penstock.runtime.terminal.removal import remove_pipeline
 
     settings = anchored(settings)
     return remove_pipeline(settings, arguments.pipeline, console(), sure=arguments.yes)

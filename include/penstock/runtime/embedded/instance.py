@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from penstock.runtime.processes import ProcessIdentity, is_alive
+from penstock.runtime.embedded.processes import ProcessIdentity, is_alive
 
 
 @dataclass(frozen=True, slots=True)

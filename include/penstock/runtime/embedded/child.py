@@ -11,9 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from penstock.core.clock import Clock
-from penstock.runtime.instance import ProcessState
-from penstock.runtime.logfiles import RotatingLog
-from penstock.runtime.processes import ProcessIdentity, identify, kill_session, send
+from penstock.runtime.embedded.instance import ProcessState
+from penstock.runtime.embedded.logfiles import RotatingLog
+from penstock.runtime.embedded.processes import ProcessIdentity, identify, kill_session, send
 
 logger = logging.getLogger(__name__)
 

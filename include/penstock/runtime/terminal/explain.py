@@ -20,7 +20,7 @@ from penstock.lake.ingest import notices
 from penstock.lake.ingest import sample as samples
 from penstock.lake.ingest.sample import Queue, Sample, SlackEffect
 from penstock.lake.storage.tables import Tables
-from penstock.runtime.terminal_words import at, count, head, interval, pairs, put, share, table
+from penstock.runtime.terminal.words import at, count, head, interval, pairs, put, share, table
 
 ASSUMPTIONS = (
     "a record's value says nothing of its lateness; records are late independently of each other,"

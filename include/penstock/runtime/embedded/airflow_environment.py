@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.config.settings import Settings, child_environment
 from penstock.core.errors import ConfigError
-from penstock.runtime.credentials import USERS, Keys, ensure_passwords
+from penstock.runtime.embedded.credentials import USERS, Keys, ensure_passwords
 
 HOST = "127.0.0.1"
 SPARK_POOL = "spark"

@@ -16,13 +16,13 @@ from penstock.lake.backup.copying import summed
 from penstock.lake.backup.manifest import AT, PIPELINES, Manifest
 from penstock.lake.backup.restore import restore_backup
 from penstock.lake.backup.save import LOCK, Progress, prepare, take_backup
-from penstock.runtime import privacy
-from penstock.runtime.instance import Instance
-from penstock.runtime.progress import Look, Show, stage
+from penstock.runtime.embedded import privacy
+from penstock.runtime.embedded.instance import Instance
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, is_held, take_lock
 from penstock.runtime.streams.processes import marks
-from penstock.runtime.terminal_words import count, pairs, size
+from penstock.runtime.terminal.progress import Look, Show, stage
+from penstock.runtime.terminal.words import count, pairs, size
 
 ONE_AT_A_TIME = "backup.lock"
 """In the home folder: held by a backup and by a restore."""

@@ -5,9 +5,9 @@ import time
 from datetime import timedelta
 
 from penstock.config.settings import Settings
-from penstock.runtime.instance import Instance
-from penstock.runtime.postgres import Postgres
-from penstock.runtime.processes import (
+from penstock.runtime.embedded.instance import Instance
+from penstock.runtime.embedded.postgres import Postgres
+from penstock.runtime.embedded.processes import (
     ProcessIdentity,
     kill_session,
     send,

@@ -18,7 +18,7 @@ from penstock.lake.storage.remove import Stored, remove_tables, stored
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, is_held, take_lock
-from penstock.runtime.terminal_words import count, pairs, size
+from penstock.runtime.terminal.words import count, pairs, size
 
 
 class StreamRunsError(ConfigError):

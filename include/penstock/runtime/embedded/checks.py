@@ -13,8 +13,8 @@ import psutil
 
 from penstock.config.settings import Settings, child_environment
 from penstock.core.errors import ConfigError
-from penstock.runtime import privacy
-from penstock.runtime.airflow_environment import HOST, spark_home
+from penstock.runtime.embedded import privacy
+from penstock.runtime.embedded.airflow_environment import HOST, spark_home
 
 OLDEST_JAVA = 17
 LEAST_FREE_BYTES = 1_000_000_000

@@ -19,7 +19,7 @@ from penstock.lake.history.view import position
 from penstock.lake.proof.observed import Observed, Waited, classes, measured, observed, waited
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
 from penstock.lake.storage.tables import Tables
-from penstock.runtime.terminal_words import at, head, put, share, table
+from penstock.runtime.terminal.words import at, head, put, share, table
 
 LINES = 12
 HOUR = 3_600_000_000

@@ -21,9 +21,9 @@ import psutil
 import psycopg2
 
 from penstock.core.errors import ConfigError, TransientError
-from penstock.runtime import privacy
-from penstock.runtime.child import ChildSpec
-from penstock.runtime.processes import ProcessIdentity, identify, send, wait_until_gone
+from penstock.runtime.embedded import privacy
+from penstock.runtime.embedded.child import ChildSpec
+from penstock.runtime.embedded.processes import ProcessIdentity, identify, send, wait_until_gone
 
 OWNER = "postgres"  # the database user; nobody but the owner of the socket's folder gets in
 _SYSTEM_USER = "pgserver"  # PostgreSQL refuses to run as root

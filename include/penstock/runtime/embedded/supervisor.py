@@ -17,17 +17,17 @@ from types import FrameType
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.errors import PenstockError
-from penstock.runtime import logfiles, metadata, privacy
-from penstock.runtime.airflow_environment import (
+from penstock.runtime.embedded import logfiles, metadata, privacy
+from penstock.runtime.embedded.airflow_environment import (
     airflow_environment,
     base_url,
     project_environment,
 )
-from penstock.runtime.child import Child, ChildSpec
-from penstock.runtime.instance import Instance, InstanceState
-from penstock.runtime.metadata import StopRequestedError
-from penstock.runtime.postgres import Postgres
-from penstock.runtime.processes import ProcessIdentity, identify
+from penstock.runtime.embedded.child import Child, ChildSpec
+from penstock.runtime.embedded.instance import Instance, InstanceState
+from penstock.runtime.embedded.metadata import StopRequestedError
+from penstock.runtime.embedded.postgres import Postgres
+from penstock.runtime.embedded.processes import ProcessIdentity, identify
 
 logger = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from rich.markup import escape
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.errors import TransientError
-from penstock.runtime import privacy, probe
-from penstock.runtime.airflow_environment import passwords_file, project_environment
-from penstock.runtime.checks import check_home, check_start
-from penstock.runtime.instance import Instance, InstanceState
-from penstock.runtime.leftovers import end_left_overs
-from penstock.runtime.logfiles import tail
-from penstock.runtime.processes import identify, send, wait_until_gone
+from penstock.runtime.embedded import privacy, probe
+from penstock.runtime.embedded.airflow_environment import passwords_file, project_environment
+from penstock.runtime.embedded.checks import check_home, check_start
+from penstock.runtime.embedded.instance import Instance, InstanceState
+from penstock.runtime.embedded.leftovers import end_left_overs
+from penstock.runtime.embedded.logfiles import tail
+from penstock.runtime.embedded.processes import identify, send, wait_until_gone
 
 START_LIMIT = timedelta(seconds=300)
 _STOP_LIMIT = timedelta(seconds=90)
@@ -142,7 +142,7 @@ def _launch_if_free(settings: Settings, instance: Instance, console: Console) ->
         settings.logs.mkdir(parents=True, exist_ok=True)
         with (settings.logs / "supervisor.out").open("wb") as output:
             process = subprocess.Popen(
-                (sys.executable, "-m", "penstock.runtime.supervisor", str(lock)),
+                (sys.executable, "-m", "penstock.runtime.embedded.supervisor", str(lock)),
                 env=project_environment(settings),
                 cwd=settings.home,
                 pass_fds=(lock,),  # the lock goes over to it without a gap

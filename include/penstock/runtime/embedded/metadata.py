@@ -13,10 +13,10 @@ from pathlib import Path
 import psycopg2
 
 from penstock.core.errors import PenstockError, TransientError
-from penstock.runtime.airflow_environment import SPARK_POOL
-from penstock.runtime.logfiles import RotatingLog
-from penstock.runtime.postgres import Postgres
-from penstock.runtime.processes import identify, kill_session
+from penstock.runtime.embedded.airflow_environment import SPARK_POOL
+from penstock.runtime.embedded.logfiles import RotatingLog
+from penstock.runtime.embedded.postgres import Postgres
+from penstock.runtime.embedded.processes import identify, kill_session
 
 logger = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from rich.table import Table
 from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock
-from penstock.runtime import probe
-from penstock.runtime.airflow_environment import passwords_file
-from penstock.runtime.embedded import anchored, passwords
-from penstock.runtime.instance import Instance, InstanceState, ProcessState
-from penstock.runtime.leftovers import left_over
-from penstock.runtime.processes import is_alive
+from penstock.runtime.embedded import probe
+from penstock.runtime.embedded.airflow_environment import passwords_file
+from penstock.runtime.embedded.instance import Instance, InstanceState, ProcessState
+from penstock.runtime.embedded.leftovers import left_over
+from penstock.runtime.embedded.lifecycle import anchored, passwords
+from penstock.runtime.embedded.processes import is_alive
 
 _COLOURS = {"running": "green", "waiting": "yellow", "dead": "red", "gave_up": "red",
             "starting": "yellow", "silent": "red", "failing": "red"}  # fmt: skip

@@ -21,7 +21,7 @@ from penstock.lake.serve.show import Answers, Shown, StepState
 from penstock.lake.storage.tables import Definition, Tables
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, read_json
-from penstock.runtime.terminal_words import (
+from penstock.runtime.terminal.words import (
     NARROW,
     NOTHING,
     REASONS,

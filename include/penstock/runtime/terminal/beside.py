@@ -25,7 +25,7 @@ from penstock.lake.proof.observed import waited
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
-from penstock.runtime.terminal_words import head, put, share, table
+from penstock.runtime.terminal.words import head, put, share, table
 
 COLORS = ("#868e96", "#0b7285")
 HOUR = 3_600_000_000

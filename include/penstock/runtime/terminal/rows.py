@@ -13,7 +13,7 @@ from rich.text import Text
 from penstock.core.errors import ConfigError
 from penstock.lake.serve.export import Exported
 from penstock.lake.serve.query import View, answered, as_of, mentioned
-from penstock.runtime.terminal_words import count, head, put, table, value
+from penstock.runtime.terminal.words import count, head, put, table, value
 
 WRITERS = (".parquet", ".csv")
 
