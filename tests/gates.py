@@ -9,7 +9,8 @@ from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
-from tests.doubles import FixedClock, blocks_of
+from tests.answers import blocks_of
+from tests.doubles import FixedClock
 from tests.steps import SITES, make_pipeline
 from tests.streams import BEGIN
 

@@ -39,18 +39,9 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import start_epochs
 from penstock.spark.layout import Layout
 from tests import reference as ref
-from tests.doubles import (
-    Death,
-    Killed,
-    LocalCorrector,
-    LocalQuery,
-    RisingClock,
-    assert_same,
-    blocks_of,
-    late_by_pair,
-    lose_memory,
-    rows_by_pair,
-)
+from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
+from tests.doubles import Death, Killed, RisingClock, lose_memory
+from tests.local import LocalCorrector, LocalQuery
 from tests.steps import CASES, make_pipeline
 from tests.streams import BEGIN, disordered, write_jsonl
 

@@ -24,9 +24,9 @@ from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK
 from penstock.spark.layout import Layout
 from tests import reference as ref
+from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.crash.jobs import BACKUPS, COMPARISONS
 from tests.crash.points import Reached, read_trace
-from tests.doubles import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.lakes import Lake
 from tests.spark.conftest import Scene, make_scene
 from tests.steps import HOURLY, SINCE

@@ -32,7 +32,8 @@ from penstock.lake.storage.commit import Table
 from penstock.spark import chunks
 from penstock.spark.correct import start_epochs
 from tests import reference as ref
-from tests.doubles import RisingClock, assert_same, blocks_of
+from tests.answers import assert_same, blocks_of
+from tests.doubles import RisingClock
 from tests.lakes import EACH, ROWS, Lake, arrive, fed
 from tests.streams import write_jsonl
 

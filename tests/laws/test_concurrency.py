@@ -22,8 +22,10 @@ from penstock.lake.storage.commit import Table
 from penstock.spark import chunks
 from penstock.spark.sink import FencedError
 from tests import reference as ref
-from tests.doubles import LocalQuery, assert_same, blocks_of, lose_memory
+from tests.answers import assert_same, blocks_of
+from tests.doubles import lose_memory
 from tests.lakes import EACH, ROWS, Lake, arrive, fed, meanwhile, some_rows
+from tests.local import LocalQuery
 from tests.streams import BEGIN, write_jsonl
 
 pytestmark = pytest.mark.law

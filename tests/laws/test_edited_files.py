@@ -15,7 +15,8 @@ from penstock.lake.log.blocks import HISTORY
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests import reference as ref
-from tests.doubles import Death, Killed, RisingClock, assert_same, blocks_of, deadly_commits
+from tests.answers import assert_same, blocks_of
+from tests.doubles import Death, Killed, RisingClock, deadly_commits
 from tests.lakes import Lake
 from tests.steps import CODES_REF, ROWS, SIZES, make_pipeline, over
 from tests.streams import SECOND, disordered, write_jsonl

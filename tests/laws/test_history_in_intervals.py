@@ -15,7 +15,8 @@ from penstock.lake.storage.read import read_table
 from penstock.spark import chunks as chunks_module
 from penstock.spark.correct import start_epochs
 from tests import reference as ref
-from tests.doubles import Killed, assert_same, blocks_of, deadly_commits
+from tests.answers import assert_same, blocks_of
+from tests.doubles import Killed, deadly_commits
 from tests.lakes import Lake, make_lake
 from tests.steps import CASES
 from tests.streams import BEGIN, disordered, us, write_jsonl

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import reference as ref
-from tests.doubles import answer, assert_same, late_sums
+from tests.answers import assert_same, late_sums
+from tests.speed import answer
 from tests.steps import CASES, case
 from tests.streams import small_streams
 

@@ -12,7 +12,8 @@ from penstock.core.window import BEGINNING
 from penstock.spark.layout import Layout
 from penstock.spark.mapper import map_records, to_windows
 from tests import reference as ref
-from tests.doubles import answer, assert_same, events_of
+from tests.answers import assert_same
+from tests.speed import answer, events_of
 from tests.steps import CASES, Case, case
 from tests.streams import small_streams
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import reference as ref
-from tests.doubles import answer
+from tests.speed import answer
 from tests.steps import CASES, case
 from tests.streams import small_streams
 

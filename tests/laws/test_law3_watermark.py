@@ -11,7 +11,7 @@ from penstock.columns.watermark import after_each, closings
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, WatermarkState
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 from tests import reference as ref
-from tests.doubles import folded
+from tests.speed import folded
 from tests.steps import case
 from tests.streams import small_streams
 

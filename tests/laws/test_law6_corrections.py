@@ -18,7 +18,8 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.spark import chunks
 from tests import reference as ref
-from tests.doubles import Killed, assert_same, blocks_of, deadly_commits, rows_by_pair
+from tests.answers import assert_same, blocks_of, rows_by_pair
+from tests.doubles import Killed, deadly_commits
 from tests.lakes import Lake, make_lake, some_rows
 from tests.steps import CASES
 from tests.streams import BEGIN, write_jsonl

@@ -20,8 +20,9 @@ from penstock.lake.history.offset import Offset, StepOffset
 from penstock.lake.history.view import position
 from penstock.lake.ingest import door as door_module
 from tests import reference as ref
-from tests.doubles import Death, Killed, LocalQuery, RisingClock, deadly_commits, lose_memory
+from tests.doubles import Death, Killed, RisingClock, deadly_commits, lose_memory
 from tests.lakes import Lake, some_rows
+from tests.local import LocalQuery
 from tests.steps import CASES, make_pipeline
 from tests.streams import SECOND, write_jsonl
 

@@ -17,7 +17,7 @@ from penstock.lake.proof.covered import Recorder, newest_rows
 from penstock.lake.storage.commit import Table
 from penstock.spark.measured import Figures, figures, propose_threshold
 from tests import reference as ref
-from tests.doubles import blocks_of
+from tests.answers import blocks_of
 from tests.lakes import Lake, make_lake
 from tests.steps import over
 from tests.streams import BEGIN, SECOND, disordered, us, write_jsonl

@@ -19,7 +19,8 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.storage.commit import Table
 from penstock.spark import chunks
 from tests import reference as ref
-from tests.doubles import Killed, assert_same, blocks_of, deadly_commits, dies_at, rows_by_pair
+from tests.answers import assert_same, blocks_of, rows_by_pair
+from tests.doubles import Killed, deadly_commits, dies_at
 from tests.lakes import Lake, World, make_lake, some_rows
 from tests.steps import CASES, case_of
 from tests.streams import write_jsonl

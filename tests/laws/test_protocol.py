@@ -12,7 +12,8 @@ import pytest
 from penstock.lake.ingest import door as door_module
 from penstock.spark import chunks
 from tests import reference as ref
-from tests.doubles import assert_same, blocks_of, deadly_commits
+from tests.answers import assert_same, blocks_of
+from tests.doubles import deadly_commits
 from tests.lakes import World
 from tests.steps import case_of
 

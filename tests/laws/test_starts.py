@@ -24,7 +24,8 @@ from penstock.lake.proof.retrace import Plans, Trace, read_plans, retrace
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests import reference as ref
-from tests.doubles import assert_same, blocks_of, lose_memory, rows_by_pair
+from tests.answers import assert_same, blocks_of, rows_by_pair
+from tests.doubles import lose_memory
 from tests.lakes import Lake, make_lake
 from tests.steps import CASES
 from tests.streams import BEGIN, disordered, write_jsonl

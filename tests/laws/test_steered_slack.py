@@ -24,14 +24,8 @@ from penstock.lake.proof.retrace import Plans, read_plans, retrace
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.spark.layout import Layout
-from tests.doubles import (
-    Killed,
-    deadly_commits,
-    dies_at,
-    late_by_pair,
-    lose_memory,
-    rows_by_pair,
-)
+from tests.answers import late_by_pair, rows_by_pair
+from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake
 from tests.steps import CASES
 from tests.streams import BEGIN, disordered, write_jsonl

@@ -17,7 +17,8 @@ from penstock.lake.ingest import door as door_module
 from penstock.spark.session import configuration, open_session
 from penstock.spark.stream_host import StreamHost
 from tests import reference as ref
-from tests.doubles import RecordingPulse, RisingClock, blocks_of
+from tests.answers import blocks_of
+from tests.doubles import RecordingPulse, RisingClock
 from tests.lakes import Lake
 from tests.steps import HOURLY, HOURLY_REF, SINCE, SINCE_REF, make_pipeline
 from tests.streams import disordered, write_files

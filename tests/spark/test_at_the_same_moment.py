@@ -16,7 +16,7 @@ from penstock.spark.audit import Audit
 from penstock.spark.compare import Comparison
 from penstock.spark.correct import Corrector, correct_pipeline
 from tests import reference as ref
-from tests.doubles import assert_same, blocks_of
+from tests.answers import assert_same, blocks_of
 from tests.forgery import audited
 from tests.lakes import Lake, arrive, fed
 

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from penstock.lake.history.view import position
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import correct_pipeline
-from tests.doubles import RisingClock, blocks_of
+from tests.answers import blocks_of
+from tests.doubles import RisingClock
 from tests.spark.conftest import flow, make_scene
 from tests.streams import write_jsonl
 

@@ -19,7 +19,8 @@ from penstock.spark.answers import answers_in_force as spark_answers_in_force
 from penstock.spark.audit import Audit
 from penstock.spark.correct import correct_pipeline
 from tests import reference as ref
-from tests.doubles import NOON, FixedClock, RisingClock, assert_same, rows_by_pair
+from tests.answers import assert_same, rows_by_pair
+from tests.doubles import NOON, FixedClock, RisingClock
 from tests.lakes import Lake
 from tests.spark.conftest import Scene
 

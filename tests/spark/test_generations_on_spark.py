@@ -12,7 +12,8 @@ from penstock.lake.ingest import door
 from penstock.lake.log.blocks import HISTORY, slack_changes
 from penstock.spark.correct import correct_pipeline, start_epochs
 from tests import reference as ref
-from tests.doubles import RisingClock, assert_same, blocks_of, rows_by_pair
+from tests.answers import assert_same, blocks_of, rows_by_pair
+from tests.doubles import RisingClock
 from tests.spark.conftest import EACH_FILE, STEPS, Scene, flow, make_scene
 from tests.streams import MINUTE, write_files
 

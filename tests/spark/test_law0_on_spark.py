@@ -20,7 +20,7 @@ from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.view import late_at, position, timely_answers
 from penstock.spark.layout import Layout
 from tests import reference as ref
-from tests.doubles import assert_same, late_by_pair, rows_by_pair
+from tests.answers import assert_same, late_by_pair, rows_by_pair
 from tests.lakes import Lake
 from tests.spark.conftest import Scene
 

@@ -15,7 +15,8 @@ from penstock.lake.storage.commit import Table
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import correct_pipeline
 from tests import reference as ref
-from tests.doubles import RecordingPulse, RisingClock, assert_same, blocks_of, rows_by_pair
+from tests.answers import assert_same, blocks_of, rows_by_pair
+from tests.doubles import RecordingPulse, RisingClock
 from tests.spark.conftest import Scene, flow, make_scene
 from tests.spark.test_correct_and_audit import found
 from tests.streams import write_files

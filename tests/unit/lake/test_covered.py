@@ -21,7 +21,7 @@ from penstock.lake.proof.observed import measured, waited
 from penstock.runtime.terminal.beside import show_beside
 from penstock.spark.correct import start_epochs
 from tests import reference as ref
-from tests.doubles import blocks_of
+from tests.answers import blocks_of
 from tests.lakes import Lake, make_lake
 from tests.laws.test_steered_slack import filled
 from tests.steps import CASES

@@ -9,7 +9,8 @@ from pyarrow import compute as pc
 
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
-from tests.doubles import Killed, RisingClock, blocks_of, deadly_commits, dies_at
+from tests.answers import blocks_of
+from tests.doubles import Killed, RisingClock, deadly_commits, dies_at
 from tests.gates import Gate, T
 from tests.streams import ARROW, at, disordered, us, write_jsonl, write_parquet
 

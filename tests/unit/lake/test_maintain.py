@@ -5,7 +5,8 @@ from pathlib import Path
 
 from penstock.lake.history.generation import generations
 from penstock.lake.history.maintain import maintain_pipeline
-from tests.doubles import blocks_of, lose_memory
+from tests.answers import blocks_of
+from tests.doubles import lose_memory
 from tests.lakes import make_lake, some_rows
 from tests.steps import CASES
 from tests.streams import write_jsonl

@@ -19,7 +19,7 @@ from penstock.lake.proof.observed import beside, measured, newest_errors, observ
 from penstock.lake.storage.commit import Table
 from penstock.runtime.terminal.quality import show_quality
 from tests import reference as ref
-from tests.doubles import blocks_of
+from tests.answers import blocks_of
 from tests.lakes import Lake
 from tests.laws.test_steered_slack import filled
 

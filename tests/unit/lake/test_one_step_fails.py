@@ -18,7 +18,8 @@ from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
 from penstock.spark import correct
 from penstock.spark.layout import SumOverflowError
-from tests.doubles import LocalCorrector, LocalQuery, RisingClock
+from tests.doubles import RisingClock
+from tests.local import LocalCorrector, LocalQuery
 from tests.steps import CASES, make_pipeline
 from tests.streams import disordered, write_jsonl
 

@@ -19,7 +19,8 @@ from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.spans import minus
 from penstock.lake.storage.tables import Tables
-from tests.doubles import FixedClock, blocks_of
+from tests.answers import blocks_of
+from tests.doubles import FixedClock
 from tests.steps import SITES, make_pipeline
 from tests.streams import ARROW, BEGIN, disordered, write_jsonl, write_parquet
 

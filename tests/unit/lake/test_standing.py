@@ -22,7 +22,7 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.serve.export import export
 from penstock.lake.serve.query import answered, as_of, views
 from tests import reference as ref
-from tests.doubles import assert_same, blocks_of, rows_by_pair
+from tests.answers import assert_same, blocks_of, rows_by_pair
 from tests.lakes import Lake, make_lake, some_rows
 from tests.steps import CASES, CODES, CODES_REF, make_pipeline
 from tests.streams import write_jsonl

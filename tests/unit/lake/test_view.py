@@ -12,7 +12,8 @@ from penstock.lake.history.generation import generations
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.view import answers_in_force, balance, in_force, position, timely_answers
 from penstock.lake.ingest import door as door_module
-from tests.doubles import Killed, blocks_of, deadly_commits, dies_at, lose_memory
+from tests.answers import blocks_of
+from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake, meanwhile, some_rows
 from tests.steps import CASES, COLUMNS
 from tests.streams import BEGIN, write_jsonl

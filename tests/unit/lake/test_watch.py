@@ -10,7 +10,8 @@ from penstock.config.pipeline import Soon
 from penstock.core.urgency import Bell, Urgency, Waiting
 from penstock.lake.history.watch import Watch, waiting
 from tests import reference as ref
-from tests.doubles import FixedClock, blocks_of
+from tests.answers import blocks_of
+from tests.doubles import FixedClock
 from tests.lakes import Lake, make_lake
 from tests.steps import CASES
 from tests.streams import BEGIN, MINUTE, SECOND, us, write_jsonl

@@ -1,0 +1,99 @@
+"""Answers and late rows as the oracle gives them, and the comparison of both."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.step import StepSpec
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.tables import Tables
+from penstock.spark.wire import (
+    Wire,
+)
+from tests import reference as ref
+
+
+def late_sums(step: StepSpec, found: dict[ref.Pair, list[pa.Table]]) -> dict[ref.Pair, Any]:
+    """Late pairs summed over micro-batches: law 0 speaks of these sums."""
+    layout, out = Wire(step).layout, {}
+    for pair, parts in found.items():
+        total = layout.merge(pa.concat_tables(parts), "window_start")
+        values = {name: column[0].as_py() for name, column in layout.finish(total).items()}
+        counts = {"n_records": total["n_records"][0].as_py(), "seq": total["last_seq"][0].as_py()}
+        out[pair] = values | counts
+    return out
+
+
+def assert_same(
+    expected: dict[ref.Pair, ref.Answer],
+    found: dict[ref.Pair, dict[str, Any]],
+    tolerance: float = 1e-15,
+    *,
+    position: bool = True,
+) -> None:
+    """Same windows and keys, every measure the same, counts and positions exactly."""
+    missing, extra = expected.keys() - found.keys(), found.keys() - expected.keys()
+    assert not missing, f"missing answers: {sorted(missing, key=str)[:5]} of {len(missing)}"
+    assert not extra, f"answers too many: {sorted(extra, key=str)[:5]} of {len(extra)}"
+    for pair, wanted in expected.items():
+        got = found[pair]
+        assert got["n_records"] == wanted.n_records, (pair, wanted, got)
+        if position:
+            assert got["seq"] == wanted.through_seq, (pair, wanted, got)
+        for name, value in wanted.values.items():
+            assert value.equals(got[name], tolerance), (pair, name, value, got[name])
+
+
+def rows_by_pair(step: StepSpec, rows: pa.Table, position: str) -> dict[ref.Pair, dict[str, Any]]:
+    """Rows of ``answers`` by window start and key, which must be unique."""
+    starts = pc.cast(rows["window_start"], pa.int64()).to_pylist()
+    out: dict[ref.Pair, dict[str, Any]] = {}
+    for start, row in zip(starts, rows.to_pylist(), strict=True):
+        pair = (start, tuple(row[k] for k in step.key_names))
+        assert pair not in out, f"two answers of {pair}"
+        out[pair] = row | {"seq": row[position]}
+    return out
+
+
+def late_by_pair(step: StepSpec, rows: pa.Table) -> dict[ref.Pair, dict[str, Any]]:
+    """Rows of ``late`` summed by window start and key."""
+    layout = Wire(step).layout
+    at = rows.schema.get_field_index("window_start")
+    plain = rows.set_column(at, "window_start", pc.cast(rows["window_start"], pa.int64()))
+    wanted = layout.schema("window_start")
+    merged = layout.merge(plain.select(wanted.names).cast(wanted), "window_start")
+    measures = layout.finish(merged)
+    out = {}
+    for i, row in enumerate(merged.to_pylist()):
+        pair = (row["window_start"], tuple(row[k] for k in step.key_names))
+        values = {name: column[i].as_py() for name, column in measures.items()}
+        out[pair] = values | {"n_records": row["n_records"], "seq": row["last_seq"]}
+    return out
+
+
+def blocks_of(tables: Tables, pipeline: Pipeline) -> list[ref.Block]:
+    """The sealed log as the oracle takes it; every number must stand exactly once."""
+    names = ["arrival_seq", "event_time", *pipeline.types]
+    events = read_table(Table(tables.events(pipeline.types)), names)
+    at = events.schema.get_field_index("event_time")
+    events = events.set_column(at, "event_time", pc.cast(events["event_time"], pa.int64()))
+    records: dict[int, Any] = {}
+    for row in events.to_pylist():
+        assert row["arrival_seq"] not in records, f"number {row['arrival_seq']} stands twice"
+        records[row["arrival_seq"]] = row
+    for seq in read_table(Table(tables.quarantine()), ["arrival_seq"])["arrival_seq"].to_pylist():
+        assert seq not in records, f"number {seq} stands twice"
+        records[seq] = None
+    sealed = read_table(Table(tables.blocks())).sort_by("block").to_pylist()
+    out, next_seq = [], 0
+    for number, row in enumerate(sealed):
+        assert (row["block"], row["first_seq"]) == (number, next_seq), f"a gap before {row}"
+        next_seq = row["last_seq"] + 1
+        rows = tuple(records[s] for s in range(row["first_seq"], next_seq))
+        accepted = sum(r is not None for r in rows)
+        assert (row["accepted"], row["quarantined"]) == (accepted, len(rows) - accepted), row
+        out.append(ref.Block(rows, row["kind"], row["origin"] == "live"))
+    return out
