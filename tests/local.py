@@ -82,9 +82,9 @@ class LocalQuery:
         self.reader.blocks = blocks
         self.folder = path_of(begun.checkpoint)
         self.stands_still: dict[str, str] = {}
-        sinks = [StepSink(tables, step, begun.generations[step.name], clock, lambda *_: None)
+        sinks = [StepSink(tables, step, begun.generations[step.name], clock)
                  for step in self.steps]  # fmt: skip
-        self.sink = QuerySink(sinks, self.stands_still.__setitem__)
+        self.sink = QuerySink(sinks, lambda *_: None, self.stands_still.__setitem__)
         for name in ("offsets", "commits", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
 

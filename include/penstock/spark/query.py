@@ -1,6 +1,6 @@
 """Starts a streaming query: some steps of a pipeline over one scan of its log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +21,7 @@ from penstock.lake.log.blocks import slack_changes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.follow import StepStart
-from penstock.spark.sink import QuerySink, StepSink, Told
+from penstock.spark.sink import QuerySink, StandsStill, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.state_host import StateHost
 from penstock.spark.wire import PACKET
@@ -36,7 +36,7 @@ def start_query(
     query: str,
     clock: Clock,
     told: Told,
-    stands_still: Callable[[str, str], None],
+    stands_still: StandsStill,
     records: int = RECORDS_A_MICRO_BATCH,
 ) -> StreamingQuery:
     """Start or go on with a query.
@@ -71,13 +71,13 @@ def start_query(
         outputMode="Append",
         timeMode="None",
     )
-    sinks = [StepSink(tables, step, begun.generations[step.name], clock, told) for step in steps]
+    sinks = [StepSink(tables, step, begun.generations[step.name], clock) for step in steps]
     reached("speed start")
     return (
         reduced.writeStream.queryName(query)
         .option("checkpointLocation", begun.checkpoint)
         .outputMode("append")
-        .foreachBatch(QuerySink(sinks, stands_still))
+        .foreachBatch(QuerySink(sinks, told, stands_still))
         .start()
     )
 

@@ -6,6 +6,7 @@ no-ops by the transaction (generation, micro-batch).
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,10 @@ from penstock.spark.wire import ANSWER, LATE, STATUS, Wire, messages_in, table_i
 log = logging.getLogger(__name__)
 
 SPEED = "speed"
+WRITERS = 4
+"""Threads: a commit waits for the disk most of its time."""
 Told = Callable[[str, dict[str, Any]], None]
-"""Gets a step's name and its row of ``control``, once that is committed."""
+StandsStill = Callable[[str, str], None]
 
 
 class FencedError(TransientError):
@@ -40,17 +43,19 @@ class FencedError(TransientError):
 class QuerySink:
     """What ``foreachBatch`` calls: hands each step its part of a micro-batch.
 
+    A step's commits are in order; those of several steps wait for the disk at the same time.
+
     Args:
         sinks: of the steps.
-        stands_still: hears of a step that cannot go on before a person has changed something; the
-            others do.
+        told: gets a step's name and its row of ``control``, once that is committed.
+        stands_still: gets the name of a step that cannot go on before a person has changed
+            something, and why; the others do.
     """
 
-    def __init__(
-        self, sinks: Sequence["StepSink"], stands_still: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, sinks: Sequence["StepSink"], told: Told, stands_still: StandsStill) -> None:
         self._sinks = {sink.step.name: sink for sink in sinks}
-        self._stands_still = stands_still
+        self._told, self._stands_still = told, stands_still
+        self._writers = ThreadPoolExecutor(WRITERS, "sink")
 
     def __call__(self, frame: DataFrame, _number: int) -> None:
         """Write one micro-batch; exactly one action runs on the stateful plan."""
@@ -59,13 +64,16 @@ class QuerySink:
         for content in messages_in(rows, STATUS):
             status = Status.from_json(content)
             told.setdefault(status.tick.step, []).append(status)
+        written: dict[str, Future[dict[str, Any]]] = {}
         for name, statuses in told.items():  # none, where Spark ran a micro-batch without data
-            if (sink := self._sinks.get(name)) is None:
-                continue
-            shards = pa.array(statuses[0].tick.at.shards, pa.int64())
-            mine = rows.filter(pc.is_in(rows["shard"], shards))
+            if (sink := self._sinks.get(name)) is not None:
+                shards = pa.array(statuses[0].tick.at.shards, pa.int64())
+                mine = rows.filter(pc.is_in(rows["shard"], shards))
+                written[name] = self._writers.submit(sink.write, mine, statuses)
+        wait(written.values())
+        for name, row in written.items():
             try:
-                sink.write(mine, statuses)
+                self._told(name, row.result())
             except TerminalError as failed:
                 del self._sinks[name]
                 self._stands_still(name, str(failed))
@@ -74,10 +82,8 @@ class QuerySink:
 class StepSink:
     """Writes the micro-batches of one generation of one step."""
 
-    def __init__(
-        self, tables: Tables, step: StepSpec, begun: Generation, clock: Clock, told: Told
-    ) -> None:
-        self.step, self.clock, self.told = step, clock, told
+    def __init__(self, tables: Tables, step: StepSpec, begun: Generation, clock: Clock) -> None:
+        self.step, self.clock = step, clock
         self.generation, self.epoch = begun.number, begun.epoch
         self.wire = Wire(step)
         self.late = Table(tables.late(step, self.wire.layout.fields))
@@ -86,8 +92,8 @@ class StepSink:
         self.registry = Table(tables.registry())
         self.blocks = Table(tables.blocks())
 
-    def write(self, rows: pa.Table, told: Sequence[Status]) -> None:
-        """Write the step's part of a micro-batch.
+    def write(self, rows: pa.Table, told: Sequence[Status]) -> dict[str, Any]:
+        """Write the step's part of a micro-batch; returns its row of ``control``.
 
         Args:
             rows: packets of its shards.
@@ -111,7 +117,7 @@ class StepSink:
         row = self._control(late, answers, told, stamp)
         table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
         self.control.append(table, application, number)
-        self.told(self.step.name, row)
+        return row
 
     def _fence(self) -> None:
         """Stop a query that a newer generation has replaced: its rows would not count."""
