@@ -2,10 +2,10 @@
 
 The harness gives ``--input DIR --work DIR --workload W1|W2`` and a module ``common`` with
 ``parser`` and ``Bench``: ``Bench.loop(run)`` times ``run(folder)``, which returns what gives the
-answers. W1 is Mars' count, W2 the aircraft sightings (see step.py). Timed are ingest and step; the
-correction that makes the answers exact is timed by itself and written to the statistics. Spark's
-workers must find the package, too: call the harness with ``PYTHONPATH`` naming ``include`` and this
-folder.
+answers. W1 is Mars' count, W2 the aircraft sightings (see step.py).
+Timed are ingest and step, beside each other as in the stream host; the correction that makes the
+answers exact is timed by itself and written to the statistics. Spark's workers must find the
+package, too: call the harness with ``PYTHONPATH`` naming ``include`` and this folder.
 """
 
 import importlib
@@ -13,14 +13,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import files_to_answers
 import measuring
 import pyarrow as pa
 import pyarrow.compute as pc
 import step
-
-from penstock.core.clock import SystemClock
-from penstock.lake.history.view import answers_in_force
-from penstock.spark.correct import correct_pipeline
 
 WORKLOADS = {"W1": (step.MARS, "n"), "W2": (step.AIRCRAFT, "mean")}
 """Each with the measure that the harness calls value."""
@@ -37,30 +34,20 @@ def main() -> None:
         bench.ready()
 
         def run(folder: str) -> Callable[[], pa.Table]:
-            home, clock = Path(folder), SystemClock()
             text = workload.yaml.replace("files: source", f"files: {source}")
-            pipeline, tables = measuring.pipeline_in(home, text)
-            spec = pipeline.specs[0]
-            measuring.start_of_log(tables, pipeline)
-            began = time.monotonic()
-            measuring.ingest(tables, pipeline, home)
-            ingested = time.monotonic()
-            query = measuring.stream(spark, tables, pipeline)
-            query.processAllAvailable()
-            answered = time.monotonic()
-            query.stop()
+            taken = files_to_answers.take(spark, Path(folder), text)
 
             def answers() -> pa.Table:
                 start = time.monotonic()
-                correct_pipeline(spark, tables, pipeline, clock, "peer")
+                found = files_to_answers.correct(spark, taken)
                 bench.extra = {
-                    "ingest_s": round(ingested - began, 2),
-                    "step_s": round(answered - ingested, 2),
+                    "ingest_s": round(taken.ingested, 2),
+                    "timely_s": round(taken.timely, 2),
                     "correct_s": round(time.monotonic() - start, 2),
                 }
-                found = answers_in_force(tables, spec)
                 found = found.append_column("value", pc.cast(found[value], pa.float64()))
-                return found.select(["window_start", *spec.key_names, "value", "n"])
+                keys = taken.pipeline.specs[0].key_names
+                return found.select(["window_start", *keys, "value", "n"])
 
             return answers
 

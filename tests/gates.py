@@ -4,10 +4,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
+from penstock.core.place import path_of
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import read_table
+from penstock.lake.storage.read import data_files, read_table
 from penstock.lake.storage.tables import Tables
 from tests.answers import blocks_of
 from tests.doubles import FixedClock
@@ -44,6 +47,18 @@ class Gate:
         }[name]
         by = "block" if name == "blocks" else "arrival_seq"
         return read_table(Table(spec)).sort_by(by).to_pylist()
+
+    def kept(self) -> list[dict[str, Any]]:
+        """Rows of ``events``, file by file as they lie there; ``typed``: undeclared fields."""
+        table = Table(self.tables.events(self.pipeline.types))
+        found: list[dict[str, Any]] = []
+        for file in data_files(table.refresh(), "arrival_seq"):
+            place = path_of(table.spec.uri) / file.path
+            found += pq.read_table(place, partitioning=None).to_pylist()
+        for row in found:
+            typed = row.pop("undeclared", None) or {}
+            row["typed"] = {name: value for name, value in typed.items() if value is not None}
+        return sorted(found, key=lambda row: row["arrival_seq"])
 
     def refused(self) -> list[tuple[int, str, str, str]]:
         return [

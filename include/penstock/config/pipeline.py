@@ -29,7 +29,9 @@ from penstock.core.urgency import Urgency
 from penstock.core.window import micros
 
 CRON_FIELDS = 5
-RESERVED = ("event_time", "arrival_seq", "block", "ingest_time", "origin", "extra", "read_as")
+RESERVED = (
+    "event_time", "arrival_seq", "block", "ingest_time", "origin", "extra", "undeclared", "read_as"
+)  # fmt: skip
 COUNTS = ("s", "ms", "us")
 OTHER_ZONES = ("right/", "posix")
 """Of clocks that count leap seconds; the same ones once more."""
@@ -221,7 +223,7 @@ class Intake(Model):
     source: Source = Field(description="Where live records come from.")
     history: History | None = Field(default=None, description="What is preloaded.")
     columns: dict[ColumnName, ColumnConfig] = Field(
-        description="Columns the steps use, with their types; others are kept in extra."
+        description="Columns the steps use, with their types; others are kept beside them."
     )
     event_time: str = Field(description="Source column of the event time.")
     arrival_time: str | None = Field(

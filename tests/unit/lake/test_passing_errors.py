@@ -14,8 +14,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest import judging, reading
+from penstock.lake.ingest import numbered as numbered_module
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError, regular
 from penstock.spark import stream_host
@@ -129,7 +129,7 @@ def test_a_disk_that_does_not_answer_refuses_no_file(
     RuntimeError("can't start new thread"),
 ], ids=lambda failure: type(failure).__name__)  # fmt: skip
 @pytest.mark.parametrize("where", [
-    (judging, "judge"), (judging, "receive"), (door_module, "accepted_rows"),
+    (judging, "judge"), (judging, "receive"), (numbered_module, "accepted_rows"),
 ], ids=lambda where: where[1])  # fmt: skip
 def test_without_memory_or_threads_no_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, where: tuple[Any, str]

@@ -6,7 +6,7 @@ clock has reached them, or a file behind them is not ahead: then the clock is ri
 wrong. This is decided before a plan is made, so it changes no verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -21,8 +21,9 @@ from penstock.control.explain import spoken
 from penstock.core.errors import TransientError
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.ingest.item import Item, opened
+from penstock.lake.ingest.parquet import INT96, readable, rows_of, with_parts
 from penstock.lake.ingest.reading import BROKEN, SourceError, is_of_system
-from penstock.lake.ingest.received import INT96, readable, receive, rows_of, with_parts
+from penstock.lake.ingest.received import receive
 from penstock.lake.ingest.verdict import instants
 
 TAIL_BYTES = 64 << 10
@@ -120,7 +121,8 @@ def _last(item: Item, filesystem: pa.fs.FileSystem, pipeline: Pipeline) -> pa.Ta
     """Source columns of the last records of an item."""
     with opened(item) as stream:
         if item.format == FileFormat.PARQUET.value:
-            return _last_rows(item, pa.PythonFile(stream, mode="r"), pipeline.wanted)
+            wanted = {pipeline.event_time, pipeline.arrival_time}
+            return _last_rows(item, pa.PythonFile(stream, mode="r"), wanted)
         end = item.size if item.end < 0 else item.end
         first = max(item.first, end - TAIL_BYTES)
         if first > item.first:
@@ -129,7 +131,7 @@ def _last(item: Item, filesystem: pa.fs.FileSystem, pipeline: Pipeline) -> pa.Ta
     return receive(replace(item, first=first), filesystem, pipeline).columns
 
 
-def _last_rows(item: Item, stream: pa.NativeFile, wanted: frozenset[str]) -> pa.Table:
+def _last_rows(item: Item, stream: pa.NativeFile, wanted: Collection[str | None]) -> pa.Table:
     file = pq.ParquetFile(stream, **INT96)
     end = rows_of(file.metadata) if item.end < 0 else item.end
     group, first = 0, 0

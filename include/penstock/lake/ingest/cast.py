@@ -61,9 +61,27 @@ def cast(array: pa.Array, kind: ColumnType, zone: ZoneInfo) -> tuple[pa.Array, M
     Returns:
         The column, null where it was null or could not be cast, and where it could not be cast.
     """
+    if pa.types.is_dictionary(array.type):
+        return _of_few(array, kind, zone)
     array = plain(array)
     out = CASTS[kind](array, zone)
     return out, failed(array, out)
+
+
+def _of_few(
+    array: pa.Array | pa.ChunkedArray, kind: ColumnType, zone: ZoneInfo
+) -> tuple[pa.Array, Mask]:
+    """Each value of a dictionary once; text stays a dictionary."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    out, bad = cast(array.dictionary, kind, zone)
+    if pa.types.is_string(out.type) and not out.null_count:
+        values = pa.DictionaryArray.from_arrays(array.indices, out)
+    else:
+        values = out.take(array.indices)
+    if not bad.any():
+        return values, np.zeros(len(array), dtype=bool)
+    return values, np.asarray(pc.fill_null(pa.array(bad).take(array.indices), False), dtype=bool)
 
 
 def failed(array: pa.Array, out: pa.Array) -> Mask:

@@ -24,17 +24,18 @@ from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.ingest.ahead import Outlook
 from penstock.lake.ingest.judging import judged_items
 from penstock.lake.ingest.notices import BY_ORDER
+from penstock.lake.ingest.numbered import Numbered, numbered
 from penstock.lake.ingest.origins import waiting_of
 from penstock.lake.ingest.place import check_apart
 from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, reading_of
 from penstock.lake.ingest.planned import as_decided
-from penstock.lake.ingest.reading import told_apart
-from penstock.lake.ingest.rows import accepted_rows, block_rows, refused_rows
-from penstock.lake.ingest.verdict import REPEATED
+from penstock.lake.ingest.rows import block_rows
+from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.files import DETAIL, Decided, decided, owner
 from penstock.lake.storage.commit import ConflictError, Table
+from penstock.lake.storage.drafts import Drafts
 from penstock.lake.storage.read import Tail, read_table
 from penstock.lake.storage.tables import Tables
 
@@ -260,33 +261,28 @@ class Door:
             return self._seal(plan, *self._committed(plan, terms.events))
         if terms.seen is not None:
             terms.seen.catch_up(plan.first_seq, plan.arrived_at)
-        waiting = terms.waiting(plan)
-        accepted: list[pa.Table] = []
-        refused: list[pa.Table] = []
-        at = 0
-        newest = self._t_max if plan.origin == LIVE else BEGINNING
         files = self._in_effect(plan)
-        mine = self._waiting.get(plan.origin)
+        schema = pa.schema(terms.events.delta.schema())
+        with Drafts(terms.events.spec, schema, {"origin": plan.origin}) as drafts:
+            rows = self._numbered(plan, terms, files, Undeclared.of(schema), drafts)
+            drafts.finish()
+            self._refuse(plan, rows.refused, files)
+            if not plan.items or terms.events.append(drafts, APPLICATION, plan.number):
+                return self._seal(plan, rows.accepted, rows.received)
+        # the blocks speak for what stands there, whatever the files say by now
+        return self._seal(plan, *self._committed(plan, terms.events))
+
+    def _numbered(
+        self, plan: Plan, terms: Terms, files: Decided, undeclared: Undeclared, drafts: Drafts
+    ) -> Numbered:
+        """The records of a plan; the accepted ones go to the drafts."""
+        waiting, mine = terms.waiting(plan), self._waiting.get(plan.origin)
+        newest = self._t_max if plan.origin == LIVE else BEGINNING
         now = None if mine is None else mine.places
         decided = (as_decided(item, plan.number, files) for item in plan.items)
         items = (waiting.places.full(item, now) for item in decided)
-        for path, received, judged in judged_items(items, waiting, plan, terms.definition, newest):
-            with told_apart(path):
-                if terms.seen is not None and judged.ids is not None:
-                    judged.refuse(terms.seen.repeated(judged), REPEATED, terms.seen.column)
-                accepted.append(accepted_rows(judged, plan, at))
-                refused.append(refused_rows(received, judged, plan, at))
-                at += len(judged.reason)
-        events = pa.concat_tables([self._none(terms.events), *accepted], promote_options="default")
-        refusals = pa.concat_tables([self._none(self.quarantine), *refused]).cast(
-            self.quarantine.spec.schema
-        )
-        self._refuse(plan, refusals, files)
-        if plan.items and not terms.events.append(
-            events.select(terms.events.spec.schema.names), APPLICATION, plan.number
-        ):  # the blocks speak for what stands there, whatever the files say by now
-            events, at = self._committed(plan, terms.events)
-        return self._seal(plan, events, at)
+        parts = judged_items(items, waiting, plan, terms.definition, newest, undeclared)
+        return numbered(parts, plan, terms, self.quarantine.spec.schema, undeclared, drafts)
 
     def _in_effect(self, plan: Plan) -> Decided:
         """What was decided before anything of the plan was committed: its refusals come first."""
@@ -323,10 +319,6 @@ class Door:
         )  # fmt: skip
         self._catch_up()
         return received
-
-    @staticmethod
-    def _none(table: Table) -> pa.Table:
-        return table.spec.schema.empty_table()
 
     def _committed(self, plan: Plan, table: Table) -> tuple[pa.Table, int]:
         """The accepted records of a plan that are there already, and how many it received."""

@@ -6,6 +6,7 @@ together: a verdict depends on its record and the plan, not on what stands besid
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from penstock.lake.ingest.reading import BROKEN, is_of_system, told_apart
 from penstock.lake.ingest.received import Received, receive, unreadable
 from penstock.lake.ingest.rows import within
 from penstock.lake.ingest.source import Waiting
+from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.ingest.verdict import Judged, judge
 
 TOGETHER = 16_384
@@ -40,7 +42,12 @@ class Part(NamedTuple):
 
 
 def judged_items(
-    items: Iterable[Item], waiting: Waiting, plan: Plan, definition: Definition, newest: int
+    items: Iterable[Item],
+    waiting: Waiting,
+    plan: Plan,
+    definition: Definition,
+    newest: int,
+    undeclared: Undeclared,
 ) -> Iterator[Part]:
     """The records of a plan, in order; what an item's content breaks is refused as a whole.
 
@@ -50,22 +57,42 @@ def judged_items(
         plan: they belong to.
         definition: of the plan.
         newest: newest live event time before them, us.
+        undeclared: fields that there are; whoever takes a part says which it brought.
 
     Raises:
         SourceError: one cannot be read now, or is not what was planned.
     """
     held: list[tuple[Item, Received]] = []
-    for item in items:
-        with told_apart(item.path):
-            known = item.received() if isinstance(item, GivenUp) else None
-            received = known or receive(item, waiting.filesystem, definition)
+    for item, received in _read_ahead(items, waiting, definition):
         if held and not _alike(held, item, received, definition):
-            for part in _judged(held, plan, definition, newest):
+            for part in _judged(held, plan, definition, newest, undeclared):
                 newest = max(newest, part.judged.newest)
                 yield part
             held = []
         held.append((item, received))
-    yield from _judged(held, plan, definition, newest) if held else ()
+    yield from _judged(held, plan, definition, newest, undeclared) if held else ()
+
+
+def _read_ahead(
+    items: Iterable[Item], waiting: Waiting, definition: Definition
+) -> Iterator[tuple[Item, Received]]:
+    """Items with their records; while one is judged the next one is read."""
+
+    def read(item: Item) -> tuple[Item, Received]:
+        with told_apart(item.path):
+            known = item.received() if isinstance(item, GivenUp) else None
+            return item, known or receive(item, waiting.filesystem, definition)
+
+    with ThreadPoolExecutor(1, "reader") as reader:
+        ahead: Future[tuple[Item, Received]] | None = None
+        for item in items:
+            with told_apart(item.path):  # no thread left says nothing of it
+                following = reader.submit(read, item)
+            if ahead is not None:
+                yield ahead.result()
+            ahead = following
+        if ahead is not None:
+            yield ahead.result()
 
 
 def _alike(
@@ -83,27 +110,31 @@ def _alike(
 
 
 def _judged(
-    held: Sequence[tuple[Item, Received]], plan: Plan, definition: Definition, newest: int
+    held: Sequence[tuple[Item, Received]],
+    plan: Plan,
+    definition: Definition,
+    newest: int,
+    undeclared: Undeclared,
 ) -> Iterator[Part]:
     if len(held) > 1:
         try:
             received = _joined([received for _, received in held])
-            judged = judge(received, definition, plan.arrived_at, newest)
+            judged = judge(received, definition, plan.arrived_at, newest, undeclared)
         except (*BROKEN, MemoryError, RuntimeError):  # one of them is to blame: which says itself
             for one in held:
-                yield from _judged([one], plan, definition, newest)
+                yield from _judged([one], plan, definition, newest, undeclared)
         else:
             yield Part(held[0][0].path, received, judged)
         return
     item, received = held[0]
     with told_apart(item.path):
         try:
-            judged = judge(received, definition, plan.arrived_at, newest)
+            judged = judge(received, definition, plan.arrived_at, newest, undeclared)
         except BROKEN as broken:
             if is_of_system(broken):
                 raise
             received = unreadable(item, broken)
-            judged = judge(received, definition, plan.arrived_at, newest)
+            judged = judge(received, definition, plan.arrived_at, newest, undeclared)
         yield Part(item.path, *within(item, received, judged))
 
 
@@ -130,4 +161,4 @@ def _joined(some: Sequence[Received]) -> Received:
     }
     extras = [received.extra for received in some if received.extra is not None]
     extra = pa.concat_arrays(extras) if extras else None
-    return Received(columns, raw, place, malformed, extra)
+    return Received(columns, raw, place, malformed, extra, some[0].typed)

@@ -5,34 +5,28 @@ An item is one file, or a part of a large one: rows of Parquet, bytes of text up
 
 import csv
 import io
-import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import unquote
 
 import duckdb
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs
-import pyarrow.parquet as pq
 
+from penstock.columns.arrays import decoded
 from penstock.config.pipeline import FileFormat, Intake
 from penstock.lake.ingest.cast import from_json
 from penstock.lake.ingest.delta_log import gone, vacuumed
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.json_text import Texts, repeated, texts
+from penstock.lake.ingest.parquet import rows_of_part, with_parts
 from penstock.lake.ingest.reading import BROKEN, SourceError, SourceFile
-from penstock.lake.ingest.text import with_kernels
 
 ENCODED = msgspec.json.Encoder()
 MALFORMED = "malformed"
 UNREADABLE = "unreadable"
 LONGEST_LINE = 16 << 20
 """Bytes; a longer line is no record. What it holds could be a key, and keys go everywhere."""
-INT96: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
-"""Arrow reads Spark's old instants as nanoseconds, which wrap around beyond 1677 to 2262."""
 CHUNK = 1 << 20
 SHOWN = 80
 """Characters of a line that is no header."""
@@ -53,6 +47,7 @@ class Received:
             nothing but the columns.
         raw: the text of some rows.
         place: where a row came from: file and line or row.
+        typed: the source's columns have types of their own.
     """
 
     columns: pa.Table
@@ -60,6 +55,7 @@ class Received:
     place: Callable[[int], str]
     malformed: dict[int, str] = field(default_factory=dict)
     extra: pa.Array | None = None
+    typed: bool = False
 
 
 def receive(item: Item, filesystem: pa.fs.FileSystem, intake: Intake) -> Received:
@@ -166,69 +162,14 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def rows_of(footer: pq.FileMetaData) -> int:
-    """Records of a Parquet file.
-
-    Raises:
-        pa.ArrowInvalid: its footer contradicts itself; one bit that turned there can hide all.
-    """
-    groups = sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
-    if groups != footer.num_rows:
-        raise pa.ArrowInvalid(
-            f"its footer counts {footer.num_rows:,} records, and {groups:,} in its row groups"
-        )
-    return groups
-
-
 def _parquet(item: Item, file: SourceFile) -> Received:
-    rows_of(pq.read_metadata(pa.PythonFile(file, mode="r")))
-    table = readable(pq.read_table(pa.PythonFile(file, mode="r"), **INT96))
-    end = table.num_rows if item.end < 0 else item.end
-    table = with_parts(table.slice(item.first, end - item.first), item)
+    table = with_parts(rows_of_part(item, file), item)
     return Received(
         table,
-        lambda rows: as_json(table.take(list(rows))).to_pylist(),
+        lambda rows: as_json(decoded(table.take(list(rows)))).to_pylist(),
         lambda row: f"{item.path}: row {item.first + row + 1}",
+        typed=True,
     )
-
-
-def readable(table: pa.Table) -> pa.Table:
-    """With types that Arrow computes with, and bytes in place of text that is not UTF-8.
-
-    Arrow takes the writer's word for what is UTF-8.
-    """
-    for at, column in enumerate(table.columns):
-        if pa.types.is_dictionary(column.type):
-            column = pc.cast(column, column.type.value_type)  # noqa: PLW2901  checked as it is read
-        known = with_kernels(column.type)
-        try:
-            column.validate(full=True)
-            if known != column.type:
-                table = table.set_column(at, table.field(at).name, column.cast(known))
-        except pa.ArrowInvalid:
-            if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-                raise
-            table = table.set_column(at, table.field(at).name, pc.cast(column, pa.large_binary()))
-    return table
-
-
-def with_parts(table: pa.Table, item: Item) -> pa.Table:
-    """Records of a file with the columns by which files are divided, which do not stand in them."""
-    values = json.loads(item.values) if item.values else _hive(item.path)
-    for name, text in values.items():
-        if name not in table.column_names:
-            table = table.append_column(name, pa.repeat(pa.scalar(text, pa.string()), len(table)))
-    return table
-
-
-def _hive(path: str) -> dict[str, str | None]:
-    """What a path says, as day=2024-01-01/."""
-    parts = (part.partition("=") for part in path.split("/")[:-1])
-    return {
-        name: None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
-        for name, found, value in parts
-        if found
-    }
 
 
 def _text_lines(item: Item, file: SourceFile, first: int) -> tuple[list[bytes], int]:

@@ -22,12 +22,12 @@ def within(item: Item, received: Received, judged: Judged) -> tuple[Received, Ju
         return received, judged
     times = pc.cast(judged.columns["event_time"], pa.int64())
     inside = pc.and_(pc.greater_equal(times, item.since), pc.less(times, item.until))
-    kept = np.asarray(pc.fill_null(inside, item.rest)) | (judged.reason == UNREADABLE)
+    kept = np.asarray(pc.fill_null(inside, item.rest)) | judged.because(UNREADABLE)
     rows = np.flatnonzero(kept)  # of a file of which nothing is known no interval is silent
     picked = Judged(
         judged.columns.take(rows),
-        judged.reason[rows],
-        judged.detail[rows],
+        judged.verdicts[rows],
+        judged.why,
         None if judged.ids is None else judged.ids.take(pa.array(rows)),
     )
     raw, place = received.raw, received.place
@@ -47,7 +47,7 @@ def accepted_rows(judged: Judged, plan: Plan, at: int) -> pa.Table:
         at: records of the plan before it.
     """
     rows = np.flatnonzero(judged.accepted)
-    table = judged.columns if len(rows) == len(judged.reason) else judged.columns.take(rows)
+    table = judged.columns if len(rows) == len(judged) else judged.columns.take(rows)
     table = table.append_column("arrival_seq", pa.array(plan.first_seq + at + rows))
     table = table.append_column(
         "block", pa.array(plan.first_block + (at + rows) // plan.block_size)
@@ -59,11 +59,12 @@ def refused_rows(received: Received, judged: Judged, plan: Plan, at: int) -> pa.
     """What is refused, numbered, raw, with its place; arguments as for ``accepted_rows``."""
     rows = np.flatnonzero(~judged.accepted)
     picked = [int(r) for r in rows]
+    why = [judged.why[verdict - 1] for verdict in judged.verdicts[rows]]
     return pa.table(
         {
             "arrival_seq": plan.first_seq + at + rows,
-            "reason": pa.array(judged.reason[rows], pa.string()),
-            "detail": pa.array(judged.detail[rows], pa.string()),
+            "reason": pa.array([reason for reason, _ in why], pa.string()),
+            "detail": pa.array([detail for _, detail in why], pa.string()),
             "place": pa.array([received.place(r) for r in picked], pa.string()),
             "raw": pa.array(received.raw(picked) if picked else [], pa.string()),
             "ingest_time": judged.columns["ingest_time"].take(rows).cast(INSTANT),

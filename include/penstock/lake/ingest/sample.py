@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.arrays import decoded
 from penstock.columns.digest import lateness_of
 from penstock.columns.expressions import true_for
 from penstock.columns.marks import Marks
@@ -171,10 +172,11 @@ def read_sample(pipeline: Pipeline, home: Path, now: datetime, enough: int = ENO
         newest = max(newest, judged.newest)
         left = enough - received
         kept = judged.accepted[:left]
-        for reason in judged.reason[:left][~kept]:
+        for verdict in judged.verdicts[:left][~kept]:
+            reason, _ = judged.why[verdict - 1]
             reasons[reason] = reasons.get(reason, 0) + 1
         rows = np.flatnonzero(kept)
-        table = judged.columns.take(rows)
+        table = decoded(judged.columns.take(rows))
         parts.append(table.append_column("at", pa.array(received + rows, pa.int64())))
         received += len(kept)
         paths.add(item.path)

@@ -69,7 +69,7 @@ class SeenIds:
 
     def repeated(self, judged: Judged) -> Mask:
         """Which otherwise accepted records repeat an id; notes the others."""
-        out = np.zeros(len(judged.reason), dtype=bool)
+        out = np.zeros(len(judged), dtype=bool)
         if judged.ids is None:
             return out
         accepted = judged.accepted

@@ -25,10 +25,11 @@ from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.known import Known
 from penstock.lake.ingest.listing import Apart, Found, Listing
 from penstock.lake.ingest.notices import Notices
+from penstock.lake.ingest.parquet import rows_of
 from penstock.lake.ingest.place import said
 from penstock.lake.ingest.quiet import Quiet
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
-from penstock.lake.ingest.received import refuse_gone, rows_of
+from penstock.lake.ingest.received import refuse_gone
 from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
 from penstock.lake.ingest.taken import READ, Had, How, Like, TakenFile, once
 from penstock.lake.ingest.whereabouts import Whereabouts

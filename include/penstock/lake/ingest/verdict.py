@@ -21,6 +21,7 @@ from penstock.lake.ingest.cast import Mask, cast, failed
 from penstock.lake.ingest.instants import Instants, LocalTime, read_instants
 from penstock.lake.ingest.received import MALFORMED, UNREADABLE, Received, as_json
 from penstock.lake.ingest.text import plain
+from penstock.lake.ingest.undeclared import Undeclared
 
 EARLIEST = micros(datetime(1900, 1, 1, tzinfo=UTC))
 """Older instants mean other days to other calendars: refused, unless not_before is earlier."""
@@ -41,21 +42,30 @@ class Judged:
     """Records of one item with their verdicts.
 
     Attributes:
-        columns: event_time, ingest_time, extra, read_as and the declared columns, shape (n,).
-        reason: none for an accepted record, shape (n,).
-        detail: which column, which value.
+        columns: event_time, ingest_time, extra, read_as and the declared columns, shape (n,);
+            fields of ``undeclared`` by their names in a row.
+        verdicts: 0 for an accepted record, else which of ``why`` it is, from 1; shape (n,).
+        why: reason, and which column or value.
         ids: the declared id of each record as text; none: the pipeline declares none.
     """
 
     columns: pa.Table
-    reason: npt.NDArray[np.object_]
-    detail: npt.NDArray[np.object_]
+    verdicts: npt.NDArray[np.int32]
+    why: list[tuple[str, str]]
     ids: pa.Array | None
+
+    def __len__(self) -> int:
+        """How many records."""
+        return len(self.verdicts)
 
     @property
     def accepted(self) -> Mask:
         """Where no reason speaks against a record."""
-        return np.equal(self.reason, None)
+        return self.verdicts == 0
+
+    def because(self, reason: str) -> Mask:
+        """Where this is the reason."""
+        return np.isin(self.verdicts, [n for n, (r, _) in enumerate(self.why, 1) if r == reason])
 
     @property
     def newest(self) -> int:
@@ -66,13 +76,17 @@ class Judged:
 
     def refuse(self, where: Mask, reason: str, detail: str = "") -> None:
         """Refuse these; the first reason stays."""
-        fresh = where & self.accepted
-        self.reason[fresh] = reason
-        self.detail[fresh] = detail
+        if where.any():
+            self.why.append((reason, detail))
+            self.verdicts[where & self.accepted] = len(self.why)
 
 
 def judge(
-    received: Received, pipeline: Definition, arrived_at: int, newest: int = BEGINNING
+    received: Received,
+    pipeline: Definition,
+    arrived_at: int,
+    newest: int = BEGINNING,
+    undeclared: Undeclared | None = None,
 ) -> Judged:
     """Cast the columns of an item and judge each record, apart from repeated ids.
 
@@ -81,6 +95,7 @@ def judge(
         pipeline: what the file declared when the plan was made.
         arrived_at: arrival instant of the plan, us.
         newest: newest event time before these records, us.
+        undeclared: fields that there are before these records; none: no record will be kept.
     """
     raw = received.columns
     count = raw.num_rows
@@ -94,18 +109,15 @@ def judge(
     for name, declared in pipeline.columns.items():
         values = read.column(declared.source or name, declared.type)
         out[name] = pc.add(values, 0.0) if declared.type is ColumnType.DOUBLE else values
-    extra = received.extra
-    if extra is None:
-        others = [f.name for f in raw.schema if not pa.types.is_null(f.type) or f.name]
-        extra = as_json(raw.select([n for n in others if n not in pipeline.wanted]))
+    typed, extra = _others(received, pipeline, undeclared)
     table = pa.table({"event_time": event.values, "ingest_time": ingest_time, "extra": extra,
-                      "read_as": event.read_as, **out})  # fmt: skip
+                      "read_as": event.read_as, **out, **typed})  # fmt: skip
     ids = pc.cast(out[pipeline.id.column], pa.string()) if pipeline.id is not None else None
-    nobody = np.full(count, None, dtype=object)
-    judged = Judged(table, nobody, np.full(count, "", dtype=object), ids)
+    judged = Judged(table, np.zeros(count, np.int32), [], ids)
     for row, said in received.malformed.items():
         reason = UNREADABLE if said.startswith(UNREADABLE) else MALFORMED
-        judged.reason[row], judged.detail[row] = reason, said
+        judged.why.append((reason, said))
+        judged.verdicts[row] = len(judged.why)
     for name, where in read.failed.items():
         judged.refuse(where, NOT_CASTABLE, name)
     if read.ambiguous is Ambiguous.QUARANTINE:
@@ -122,6 +134,20 @@ def instants(columns: pa.Table, pipeline: Intake) -> tuple[pa.Array, pa.Array]:
         read.instants(name, local).values for name in (pipeline.event_time, pipeline.arrival_time)
     )
     return event, arrival
+
+
+def _others(
+    received: Received, pipeline: Definition, undeclared: Undeclared | None
+) -> tuple[dict[str, pa.ChunkedArray], pa.Array]:
+    """What the pipeline file does not name: in its own types, and as JSON."""
+    raw = received.columns
+    if undeclared is None:
+        return {}, pa.nulls(raw.num_rows, pa.string())
+    if received.extra is not None:
+        return {}, received.extra
+    others = [f.name for f in raw.schema if not pa.types.is_null(f.type) or f.name]
+    rest = raw.select([name for name in others if name not in pipeline.wanted])
+    return undeclared.parted(rest) if received.typed else ({}, as_json(rest))
 
 
 class _Reading:

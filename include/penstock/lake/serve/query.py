@@ -25,7 +25,14 @@ from penstock.lake.serve.landmark import so_far
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import damaged_file, require_whole
 from penstock.lake.storage.read import data_files, read_table
-from penstock.lake.storage.tables import Definition, FormerStep, Tables, TableSpec, opened
+from penstock.lake.storage.tables import (
+    UNDECLARED,
+    Definition,
+    FormerStep,
+    Tables,
+    TableSpec,
+    opened,
+)
 
 INTERNAL = ("epoch", "generation", "micro_batch", "plan")
 ASKS = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
@@ -208,27 +215,37 @@ def _sealed(tables: Tables) -> int | None:
 def _log(
     spec: TableSpec, sealed: int | None
 ) -> tuple[pa.Schema, Callable[[int | None], Content], int | None]:
+    table = Table(spec)
+    schema = _with_undeclared(table)
+
     def content(seq: int | None) -> Content:
-        table = Table(spec)
         if sealed is None or not table.exists():
-            return spec.schema.empty_table()
+            return schema.empty_table()
         paths = [f.path for f in data_files(table.refresh(), "arrival_seq")]
         if not paths:
-            return spec.schema.empty_table()
+            return schema.empty_table()
         require_whole(spec.uri, paths)
         last = sealed if seq is None else min(seq, sealed)
-        return _dataset(spec, paths).filter(pc.field("arrival_seq") <= last)
+        whole = _dataset(spec, _with_undeclared(table), paths)
+        return whole.filter(pc.field("arrival_seq") <= last)
 
-    return spec.schema, content, sealed
+    return schema, content, sealed
 
 
-def _dataset(spec: TableSpec, paths: list[str]) -> ds.Dataset:
+def _with_undeclared(table: Table) -> pa.Schema:
+    """The columns of a table of the log, with the one that comes with what it holds."""
+    there = pa.schema(table.delta.schema()) if table.exists() else table.spec.schema
+    found = [there.field(UNDECLARED)] if UNDECLARED in there.names else []
+    return pa.schema([*table.spec.schema, *found])
+
+
+def _dataset(spec: TableSpec, schema: pa.Schema, paths: list[str]) -> ds.Dataset:
     """The files unread: DuckDB takes the columns and rows it needs."""
     filesystem, root = opened(spec.uri)
-    parts = pa.schema([f for f in spec.schema if f.name in spec.partitioned])
+    parts = pa.schema([f for f in schema if f.name in spec.partitioned])
     return ds.dataset(
         [f"{root}/{path}" for path in paths],
-        schema=spec.schema,
+        schema=schema,
         format="parquet",
         filesystem=filesystem,
         partitioning=ds.partitioning(parts, flavor="hive"),

@@ -20,10 +20,12 @@ from deltalake import (
     write_deltalake,
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
 
 from penstock.core.crash import reached
 from penstock.core.errors import ConfigError, TransientError
 from penstock.lake.storage.damage import refuse_emptied, told
+from penstock.lake.storage.drafts import RISING, ROW_GROUP, STEPS, Drafts
 from penstock.lake.storage.durable import (
     sync_checkpoint,
     sync_commits,
@@ -31,7 +33,7 @@ from penstock.lake.storage.durable import (
     take_back,
 )
 from penstock.lake.storage.room import require_room, written
-from penstock.lake.storage.tables import TableSpec
+from penstock.lake.storage.tables import UNDECLARED, TableSpec
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +44,9 @@ CHECKPOINT_EVERY = 100
 """Commits; a table is opened by its last checkpoint and the commits after it."""
 BY_HAND = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """A checkpoint must be on the disk before the entries that it replaces are cleaned away."""
-ROW_GROUP = 16_384
 LOG_KEPT = "interval 1 hours"
 """Nobody reads a former version; at Delta's 30 days a stream of 5 commits/s leaves 13 M files."""
-RISING = ("arrival_seq", "block", "event_time", "ingest_time")
-_STEPS = ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")
+_STEPS = ColumnProperties(dictionary_enabled=False, encoding=STEPS)
 
 
 def writer(schema: pa.Schema) -> WriterProperties:
@@ -107,7 +107,7 @@ class Table:
         version = self.delta.transaction_version(application)
         return None if version is None else int(version)
 
-    def append(self, rows: pa.Table, application: str, number: int) -> bool:
+    def append(self, rows: pa.Table | Drafts, application: str, number: int) -> bool:
         """Append once; a transaction that is there already is a no-op.
 
         Args:
@@ -134,7 +134,7 @@ class Table:
             return True
         raise ConflictError(f"{self.spec.uri}: {RACES} races for one commit were lost; try again")
 
-    def swap(self, rows: pa.Table, application: str, number: int) -> None:
+    def swap(self, rows: pa.Table | Drafts, application: str, number: int) -> None:
         """Append at exactly the version at hand: what was decided from it is still true.
 
         Another process may have made that version and ended before it lasted: it lasts first.
@@ -145,23 +145,26 @@ class Table:
         properties = CommitProperties(
             app_transactions=[Transaction(application, number)], max_commit_retries=0
         )
-        rows = self._widened(rows)
-        options: dict[str, Any] = {"schema_mode": "merge"} if self._grows(rows.schema) else {}
         who, version = application.partition(":")[0], self.delta.version() + 1
+        files = self._files(rows) if isinstance(rows, Drafts) else []
+        content, options = (None, {}) if files else self._content(rows)
         self.settle()
-        require_room(self.spec.uri, rows)
         reached("before", who, self.spec.name)
         try:
             with written(self.spec.uri):
-                write_deltalake(
-                    self.delta,
-                    rows,
-                    mode="append",
-                    writer_properties=writer(self.spec.schema),
-                    commit_properties=properties,
-                    post_commithook_properties=BY_HAND,
-                    **options,
-                )
+                if isinstance(rows, Drafts) and content is None:
+                    with rows.handed_over():
+                        self.delta.create_write_transaction(
+                            files, "append", self.delta.schema(), [*self.spec.partitioned],
+                            commit_properties=properties, post_commithook_properties=BY_HAND,
+                        )  # fmt: skip
+                else:
+                    write_deltalake(
+                        self.delta, content, mode="append",
+                        writer_properties=writer(self.spec.schema),
+                        commit_properties=properties, post_commithook_properties=BY_HAND,
+                        **options,
+                    )  # fmt: skip
         except CommitFailedError as lost:
             raise ConflictError(f"{self.spec.uri}: another process committed first") from lost
         reached("within", who, self.spec.name)
@@ -171,6 +174,22 @@ class Table:
         if version % CHECKPOINT_EVERY == 0:
             checkpoint(self.refresh(), self.spec.uri)
         self.delta.update_incremental()
+
+    def _files(self, rows: Drafts) -> list[AddAction]:
+        """The files of a commit to be; none: it has no rows, or they bring new columns.
+
+        Raises:
+            ConflictError: the table has other columns by now than they were written for.
+        """
+        if pa.schema(self.delta.schema()) != rows.schema:
+            raise ConflictError(f"{self.spec.uri}: another process added columns first")
+        return rows.finish()
+
+    def _content(self, rows: pa.Table | Drafts) -> tuple[pa.Table, dict[str, Any]]:
+        """Rows as the library writes them, and how: new columns are part of their commit."""
+        rows = self._widened(rows.rows() if isinstance(rows, Drafts) else rows)
+        require_room(self.spec.uri, rows)
+        return rows, {"schema_mode": "merge"} if self._grows(rows.schema) else {}
 
     def settle(self) -> None:
         """Put the newest commit at hand on the disk, whoever made it: something depends on it."""
@@ -189,8 +208,12 @@ class Table:
         return rows
 
     def _grows(self, schema: pa.Schema) -> bool:
-        known = {field.name for field in self.delta.schema().fields}
-        return not set(schema.names) <= known
+        there = pa.schema(self.delta.schema())
+        if UNDECLARED in schema.names and UNDECLARED in there.names:
+            fields, known = (f.field(UNDECLARED).type for f in (schema, there))
+            if not {field.name for field in fields} <= {field.name for field in known}:
+                return True
+        return not set(schema.names) <= set(there.names)
 
     def _open(self) -> DeltaTable:
         spec = self.spec

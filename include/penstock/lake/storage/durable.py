@@ -56,6 +56,17 @@ def sync_commits(table: str, versions: Iterable[int]) -> None:
     sync(root / LOG)
 
 
+def sync_file(table: str, path: str) -> None:
+    """Put a data file that no commit names yet, or the names in a folder, on the disk.
+
+    Args:
+        table: where it lies.
+        path: from there.
+    """
+    if synced() and not is_remote(table):
+        sync(path_of(table) / path)
+
+
 def sync_checkpoint(table: str, version: int) -> None:
     """Put a checkpoint of a table's log on the disk: entries before it may be cleaned away then."""
     if not synced() or is_remote(table):

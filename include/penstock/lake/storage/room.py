@@ -67,6 +67,8 @@ def written(table: str) -> Iterator[None]:
         yield
     except CommitFailedError:
         raise
+    except MemoryError as failed:
+        raise UnwrittenError(table, f"no memory: {failed}") from failed
     except (DeltaError, OSError) as failed:
         found = re.findall(r"([^:\n↳]*\(os error \d+\))", str(failed))
         if not found and getattr(failed, "errno", None) is None:

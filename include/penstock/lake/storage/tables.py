@@ -16,6 +16,9 @@ from penstock.core.measure import ColumnType
 from penstock.core.place import uri_of
 from penstock.core.step import StepSpec
 
+UNDECLARED = "undeclared"
+"""Column of ``events`` with what typed sources have beside the declared columns, a struct. It comes
+with the first such field, and its fields with the records that have them."""
 CLASSES = ("class_1", "class_2", "class_3")
 
 
@@ -77,7 +80,10 @@ class Tables:
         return "/".join((self.lake.rstrip("/"), self.pipeline, *parts))
 
     def events(self, columns: dict[str, ColumnType]) -> TableSpec:
-        """One accepted record a row; what was not declared is in ``extra`` as JSON."""
+        """One accepted record a row, with what was not declared.
+
+        That is a field of ``undeclared`` in its own type, or in ``extra`` as JSON.
+        """
         declared = [pa.field(name, ARROW[kind]) for name, kind in columns.items()]
         schema = pa.schema(
             [

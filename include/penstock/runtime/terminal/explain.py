@@ -131,8 +131,8 @@ def _show_records(plan: Explanation, out: Console) -> None:
         )
     put(shown, out)
     said = (
-        "Other columns are kept in extra, as JSON. A record is refused for one of these reasons,"
-        " and kept in quarantine; being late is none of them:"
+        "Other columns are kept, too: in undeclared, or as JSON in extra. A record is refused for"
+        " one of these reasons, and kept in quarantine; being late is none of them:"
     )
     out.print(Padding(said, (0, 0, 0, 2), expand=False))
     rules = table("reason", "when")
