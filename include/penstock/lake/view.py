@@ -130,9 +130,11 @@ def sealed_only(rows: pa.Table, at: Position) -> pa.Table:
     return rows.filter(pa.array(known))
 
 
-def rows_of(tables: Tables, step: Definition, at: Position) -> list[Sealed]:
-    """All rows of ``control`` that a position has, in the order of their positions."""
-    found = sealed_rows(tables, step, at.epoch.number)
+def rows_of(
+    tables: Tables, step: Definition, at: Position, within: Spans | None = None
+) -> list[Sealed]:
+    """Rows of ``control`` that a position has, in the order of their positions; all by default."""
+    found = sealed_rows(tables, step, at.epoch.number, within=within)
     lasts = {last.generation: last.micro_batch for last in at.lasts}
     return [s for s in found if s.micro_batch <= lasts.get(s.generation, -1)]
 
