@@ -30,7 +30,6 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
     with open_session(f"audit__{pipeline.name}", settings_of(settings)) as spark:
         asked = Audit(spark, tables, pipeline, clock, everything=request.everything)
         found = asked.comparisons(correction_interval(pipeline))
-    told = [*notes(tables, pipeline.specs), *(row["covered"] for row in found)]
     rows, at = complete(found, [*pipeline.steps]), clock.now()
     why = reasons(settings.streams, pipeline.name)
     rows = with_unsettled(rows, tables, pipeline, settings.home, at, why)
@@ -44,7 +43,7 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         pd.DataFrame(rows), pipeline=pipeline.name, steps=[*pipeline.steps],
         run_name=request.run_id, root=settings.docs / ".gx" / pipeline.name,
         site=settings.docs / pipeline.name, at=at, errors=errors,
-        appendix=Appendix(pictures(tables, pipeline), told),
+        appendix=Appendix(pictures(tables, pipeline), notes(tables, pipeline.specs, found)),
     )  # fmt: skip
     failed = [f.told for f in verdict.failed]
     record_audit(tables, pipeline.specs, request.run_id, at, rows, verdict.success, failed)

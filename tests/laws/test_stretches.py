@@ -41,6 +41,11 @@ SLACKS: dict[str, Any] = {
 }
 
 
+def rare(value: Any) -> Any:
+    """A case that only ``make test-all`` runs."""
+    return pytest.param(value, marks=pytest.mark.all)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
@@ -119,7 +124,7 @@ def in_stretches(lake: Lake) -> list[Stretch]:
     return found
 
 
-@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("slack", ["fixed", rare("max_delay"), "quantile", rare("pd")])
 def test_stretches_add_up_to_the_whole(tmp_path: Path, slack: str) -> None:
     lake = filled(tmp_path, slack)
     log, trace = gone(lake, Stretch())
@@ -136,6 +141,25 @@ def test_stretches_add_up_to_the_whole(tmp_path: Path, slack: str) -> None:
     assert parts[-1][1].end == trace.end
     assert trace.end.state == opened(lake).sealed.state
     assert [s for _, part in parts for s in part.spans] == trace.spans
+
+
+def test_in_each_stretch_a_window_closes_and_a_round_ends(
+    fixed: tuple[Lake, list[Stretch]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, _ = fixed
+    monkeypatch.setattr(scope_module, "LEAST", 1)
+    rows = {s.block: s for s in sealed_rows(lake.tables, lake.step, 0)}
+    ends, at, old = lake.step.window.ends, opened(lake), BEGIN
+    last = at.sealed
+    head, closed = Waypoint(last.block, last.seq, 0, last.state), []
+    while old.block != head.block:
+        next_one = older(lake.tables, lake.step, at, footing(lake, head, old))
+        assert next_one.until is not None
+        end = rows[next_one.until]
+        closed.append(ends(end.state.watermark) - ends(old.state.watermark))
+        old = Waypoint(end.block, end.seq, 0, end.state)
+    assert len(closed) > 10
+    assert min(closed) > 0
 
 
 def forged(column: str, by: int) -> Any:
@@ -162,7 +186,7 @@ def dropped(forger: Forger, table: str, row: Row) -> None:
         ("corrections", "through_seq", forged("watermark_us", 1)),
     ],
 )
-@pytest.mark.parametrize("place", [0.1, 0.8])
+@pytest.mark.parametrize("place", [rare(0.1), 0.8])
 def test_a_fault_is_found_where_it_is(
     fixed: tuple[Lake, list[Stretch]],
     tmp_path: Path,

@@ -16,7 +16,7 @@ from tests.lakes import World
 from tests.steps import case_of
 
 pytestmark = pytest.mark.spark
-STEPS, AUDITS, PARTS = 70, 7, 10
+STEPS, AUDITS, PARTS = 70, 4, 10
 APART = {"everything", "covered", "records_new", "records_again", "answers_compared", "examples"}
 """What differs: what was looked at."""
 
@@ -60,7 +60,7 @@ def the_same_throughout(spark: SparkSession, home: Path, seed: int) -> int:
     return went_on + assert_same(spark, world)
 
 
-@pytest.mark.parametrize("seed", [3, 1_001])
+@pytest.mark.parametrize("seed", [3])
 def test_audits_that_go_on_say_the_same_as_audits_of_everything(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:
@@ -68,7 +68,7 @@ def test_audits_that_go_on_say_the_same_as_audits_of_everything(
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("seed", [*range(4, 40), *range(1_002, 1_011)])
+@pytest.mark.parametrize("seed", [*range(4, 40), *range(1_001, 1_011)])
 def test_audits_of_many_runs_that_go_on_say_the_same(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:

@@ -71,18 +71,22 @@ def everything(trace: Trace) -> Scope:
 def older(tables: Tables, step: StepSpec, at: Position, footing: Footing) -> Stretch:
     """The stretch of older ground that is next: as much as is new, at least ``LEAST`` records.
 
-    It ends with a micro-batch. What was there before the epoch is one stretch with what follows.
+    It ends with a micro-batch, and some window closes in it, so that an audit has something to
+    compare. What was there before the epoch is one stretch with what follows.
     """
-    since, head = footing.old or BEGIN, footing.head
+    since, head, ends = footing.old or BEGIN, footing.head, step.window.ends
     begin = max(since.seq, at.epoch.seq)
-    room = max(at.sealed.seq - head.seq, LEAST)
+    least = room = max(at.sealed.seq - head.seq, LEAST)
     while True:
         limit = min(begin + room, head.seq)
         found = rows_of(tables, step, at, Spans("through_seq", ((begin, limit),)))
         mine = [s for s in found if since.block < s.block <= head.block]
-        if mine:
-            return Stretch(since, mine[-1].block, mine[-1].seq)
-        if limit == head.seq:  # the epoch had sealed nothing yet
+        closing = [s for s in mine if ends(s.state.watermark) > ends(since.state.watermark)]
+        if closing:
+            last = mine[-1] if room == least else closing[0]
+            if ends(last.state.watermark) < ends(head.state.watermark):
+                return Stretch(since, last.block, last.seq)
+        if closing or limit == head.seq:  # nothing closes in what is left
             return Stretch(since, head.block, head.seq)
         room *= 2
 
