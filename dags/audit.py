@@ -2,7 +2,7 @@
 
 from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
 
-from penstock_airflow import wiring
+from penstock_airflow import forms, wiring
 from penstock_airflow.operators import SubmitJobOperator
 
 TEXT = """
@@ -12,8 +12,9 @@ DESCRIPTION. At one sealed position: every record received is in exactly one of 
 `quarantine`; every (record, window) pair of STEPS is accounted for; every closed window that
 waits for no correction equals an independent recomputation.
 
-Runs by its schedule, and after each run that corrects or preloads. **Trigger** it at any time;
-there is nothing to fill in, and it changes no answer.
+Runs by its schedule, and after each run that corrects or preloads: over what came, closed or was
+corrected since the last green audit, and a stretch of what is older. **Trigger** it at any time; it
+changes no answer. With `Everything` it goes over all that was ever received.
 
 **Red** means that a critical expectation failed: the message names it, the report (Data Docs)
 shows examples. **Skipped** means that no answer could be compared: nothing failed and nothing is
@@ -35,6 +36,7 @@ for pipeline in wiring.catalog().pipelines:
         start_date=wiring.EPOCH,
         catchup=False,
         max_active_runs=1,
+        params=forms.audit(),
         tags=["penstock", "audit", pipeline.name],
     ):
         SubmitJobOperator(

@@ -24,11 +24,11 @@ from penstock.spark.session import open_session, settings_of
 
 
 def audit(request: JobRequest, settings: Settings) -> Outcome:
-    """One pass of Spark over events, then one suite over the comparisons."""
+    """One pass of Spark over what is to be covered, then one suite over the comparisons."""
     pipeline = pipeline_of(request, settings)
     tables, clock = Tables(settings.lake_uri, pipeline.name), SystemClock()
     with open_session(f"audit__{pipeline.name}", settings_of(settings)) as spark:
-        asked = Audit(spark, tables, pipeline, clock)
+        asked = Audit(spark, tables, pipeline, clock, everything=request.everything)
         found = asked.comparisons(correction_interval(pipeline))
     rows, at = complete(found, [*pipeline.steps]), clock.now()
     why = reasons(settings.streams, pipeline.name)
@@ -43,7 +43,7 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         pd.DataFrame(rows), pipeline=pipeline.name, steps=[*pipeline.steps],
         run_name=request.run_id, root=settings.docs / ".gx" / pipeline.name,
         site=settings.docs / pipeline.name, at=at, errors=errors,
-        appendix=Appendix(pictures(tables, pipeline), notes(tables, pipeline.specs)),
+        appendix=Appendix(pictures(tables, pipeline), notes(tables, pipeline.specs, found)),
     )  # fmt: skip
     failed = [f.told for f in verdict.failed]
     record_audit(tables, pipeline.specs, request.run_id, at, rows, verdict.success, failed)

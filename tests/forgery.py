@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock.lake.history.view import answers_in_force, position
 from penstock.lake.log.blocks import HISTORY
+from penstock.lake.proof.audits import record_audit
 from penstock.lake.proof.unsettled import with_unsettled
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -48,10 +49,19 @@ class Verdict:
     row: Row
 
 
-def audited(spark: SparkSession, lake: Lake, at: datetime = NOON) -> Verdict:
-    """Audit a lake of one step; the suite's own bounds judge it."""
-    rows = Audit(spark, lake.tables, lake.pipeline, FixedClock(at)).comparisons(INTERVAL)
-    rows = with_unsettled(rows, lake.tables, lake.pipeline, lake.home, at, {})
+def audited(
+    spark: SparkSession,
+    lake: Lake,
+    at: datetime = NOON,
+    *,
+    everything: bool = False,
+    kept: bool = False,
+) -> Verdict:
+    """Audit a lake of one step; the suite's own bounds judge it. If ``kept`` the next goes on."""
+    at += timedelta(seconds=lake.audits)
+    one = Audit(spark, lake.tables, lake.pipeline, FixedClock(at), everything=everything)
+    found = one.comparisons(INTERVAL)
+    rows = with_unsettled(found, lake.tables, lake.pipeline, lake.home, at, {})
     (row,) = checked(pd.DataFrame(rows), pipeline="p").to_dict("records")
     failed = [check for check in CHECKS if not _holds(check, row[check.column])]
     red, warned = (
@@ -59,6 +69,10 @@ def audited(spark: SparkSession, lake: Lake, at: datetime = NOON) -> Verdict:
         for severity in (Severity.CRITICAL, Severity.WARNING)
     )
     examples: tuple[Example, ...] = examples_of(row["step"], row["examples"])
+    row |= {name: found[0][name] for name in ("everything", "covered")}
+    if kept:
+        lake.audits += 1
+        record_audit(lake.tables, [lake.step], f"audit {lake.audits}", at, rows, not red, [])
     return Verdict(red, warned, tuple(map(str, examples)), row)
 
 
@@ -133,8 +147,13 @@ def at_window(row: Row) -> str:
     return f"window {row['window_start'].isoformat()} key site={row['site']}"
 
 
-def repaired_lake(home: Path) -> Lake:
-    """A small lake in which everything happened: a preload, two corrections, open windows."""
+def repaired_lake(home: Path, before_last: Callable[[Lake], Any] = lambda _: None) -> Lake:
+    """A small lake in which everything happened: a preload, two corrections, open windows.
+
+    Args:
+        home: where.
+        before_last: what somebody does before the last records come.
+    """
     lake = make_lake(home, (SITES, SITES_REF), history={
         "files": str(home / "history"), "format": "jsonl"})  # fmt: skip
     rows = disordered(420, seed=11, apart=5.0, late_share=0.25, late_by=500.0, begin=BEGIN)
@@ -145,6 +164,8 @@ def repaired_lake(home: Path) -> Lake:
     start_epochs(lake.tables, lake.pipeline, lake.clock)
     parts = ((80, 130), (130, 180), (180, 230), (230, 290), (290, 420))
     for number, (low, high) in enumerate(parts):
+        if high == len(rows):
+            before_last(lake)
         write_jsonl(home / "live" / f"{number}.jsonl", rows[low:high])
         lake.ingest()
         lake.query(blocks=2).run()

@@ -56,6 +56,7 @@ class Lake:
     config: dict[str, Any]
     name: str = "s"
     clock: RisingClock = field(default_factory=RisingClock)
+    audits: int = 0
 
     @property
     def tables(self) -> Tables:

@@ -46,7 +46,24 @@ def preload() -> dict[str, Param]:
     }
 
 
-FORMS: dict[str, Callable[[], dict[str, Param]]] = {"correct": correction, "preload": preload}
+def audit() -> dict[str, Param]:
+    """Fields of ``audit__<pipeline>``."""
+    return {
+        "everything": Param(
+            False,
+            type=["null", "boolean"],
+            title="Everything",
+            description="Audit all that was ever received, and not only what came, closed or was"
+            " corrected since the last green audit and a share of what is older.",
+        ),
+    }
+
+
+FORMS: dict[str, Callable[[], dict[str, Param]]] = {
+    "audit": audit,
+    "correct": correction,
+    "preload": preload,
+}
 JOBS = {*FORMS, "correct_soon", "audit", "stream", "maintain"}
 
 

@@ -89,6 +89,7 @@ class SubmitJobOperator(SparkSubmitOperator):
             start=start,
             end=end,
             recheck=bool(params.get("recheck", False)),
+            everything=bool(params.get("everything", False)),
         )
 
     def execute(self, context: Context) -> None:

@@ -22,6 +22,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("correct__flights", {}),
     ("preload__flights", {"to": DAY}),
     ("audit__flights", {}),
+    ("audit__flights", {"everything": True}),
     ("somebody_elses", {"fromm": 1}),
     ("some__bodys", {"fromm": 1}),
 ]
@@ -32,7 +33,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("correct__flights", {"from": "yesterday"}, "is not an instant: yesterday"),
     ("correct__flights", {"from": 20131001}, "is not an instant: 20131001"),
     ("preload__flights", {"recheck": True}, "knows no recheck. Known: from, to."),
-    ("audit__flights", {"from": DAY}, "knows no from. There is nothing to fill in."),
+    ("audit__flights", {"from": DAY}, "knows no from. Known: everything."),
     ("correct_soon__flights", {"now": True}, "There is nothing to fill in."),
     ("maintain__lake", {"all": True}, "There is nothing to fill in."),
 ]

@@ -26,6 +26,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
         start=st.none() | instants,
         end=st.none() | instants,
         recheck=st.booleans(),
+        everything=st.booleans(),
     )
 )
 def test_from_argv_gives_back_what_to_argv_said(request: JobRequest) -> None:

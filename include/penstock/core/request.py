@@ -30,6 +30,7 @@ class JobRequest:
         start: first instant of the data interval [start, end), aware; none: unbounded.
         end: first instant after the data interval, aware; none: unbounded.
         recheck: also compare answers that no late record touched, and append what differs.
+        everything: audit all that was ever received, and not only what came since the last time.
     """
 
     job: Job
@@ -39,6 +40,7 @@ class JobRequest:
     start: datetime | None = None
     end: datetime | None = None
     recheck: bool = False
+    everything: bool = False
 
     def to_argv(self) -> list[str]:
         """The command line that ``from_argv`` turns back into an equal request."""
@@ -51,7 +53,8 @@ class JobRequest:
             argv.append(f"--start={self.start.isoformat()}")
         if self.end is not None:
             argv.append(f"--end={self.end.isoformat()}")
-        return [*argv, "--recheck"] if self.recheck else argv
+        flags = {"--recheck": self.recheck, "--everything": self.everything}
+        return [*argv, *(flag for flag, said in flags.items() if said)]
 
     @classmethod
     def from_argv(cls, argv: Sequence[str]) -> Self:
@@ -64,6 +67,7 @@ class JobRequest:
         parser.add_argument("--start", type=_instant)
         parser.add_argument("--end", type=_instant)
         parser.add_argument("--recheck", action="store_true")
+        parser.add_argument("--everything", action="store_true")
         return cls(**vars(parser.parse_args(argv)))
 
 

@@ -12,6 +12,8 @@ from penstock.quality.checks import EXAMPLE_OF
 
 COUNTS: tuple[str, ...] = (
     "through_seq",
+    "records_new",
+    "records_again",
     "received",
     "accepted",
     "quarantined",

@@ -41,6 +41,8 @@ STATUS = {
 # Rows of the table of numbers: the column, and how a person calls it.
 NUMBERS = (
     ("through_seq", "log read up to number"),
+    ("records_new", "covered: records since the last green audit"),
+    ("records_again", "covered again: older records"),
     ("received", "records received"),
     ("accepted", "= accepted"),
     ("quarantined", "+ quarantined"),
@@ -71,7 +73,9 @@ NUMBERS = (
     ("generations_wrong", "generations unlike the log"),
     ("corrections_wrong", "corrections without their answers"),
 )
-WHOLES = frozenset({"through_seq", "received", "pairs_events", "answers_compared"})
+WHOLES = frozenset(
+    {"through_seq", "records_new", "records_again", "received", "pairs_events", "answers_compared"}
+)
 PARTS = frozenset(label for column, label in NUMBERS if column not in WHOLES)
 
 

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -18,11 +19,13 @@ from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, micros
 from penstock.lake.history.view import BACKFILL, LATE, SPEED, Position
-from penstock.lake.proof.retrace import Plans, Trace, read_plans
+from penstock.lake.proof.retrace import Plans, read_plans
+from penstock.lake.proof.scope import Scope
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole
-from penstock.lake.storage.read import data_files
+from penstock.lake.storage.read import Spans, data_files, read_table
 from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.spark.scoped import cells, changed, inside
 from penstock.spark.truth import SQL_TYPES, recomputed, same
 
 WRONG, MISSING, EXTRA, DOUBLED = "wrong answer", "missing answer", "extra answer", "doubled answer"
@@ -40,12 +43,8 @@ KINDS = {
 }
 
 
-CELL = 64
-"""Fewer positions are not worth a row that is sent to every task."""
-
-
 class Comparison:
-    """Of one step at one position."""
+    """Of one step at one position, over all its windows or those of a scope."""
 
     def __init__(
         self,
@@ -54,15 +53,23 @@ class Comparison:
         types: Mapping[str, ColumnType],
         step: StepSpec,
         at: Position,
-        trace: Trace,
+        scope: Scope,
         finished: Plans,
     ) -> None:
         self.spark, self.tables, self.types = spark, tables, dict(types)
-        self.step, self.at, self.trace, self.finished = step, at, trace, finished
+        self.step, self.at, self.scope, self.finished = step, at, scope, finished
         self.by = ["window_start", *step.key_names]
+        self.done = at.done
 
-    def load(self, spec: TableSpec) -> DataFrame:
+    def _starts(self, more: int = 0) -> tuple[tuple[int, int], ...]:
+        """Runs of window starts that are compared; ``more``: added to their ends, us."""
+        every = self.scope.starts or ((BEGINNING, FOREVER),)
+        return tuple((first, min(last + more, FOREVER)) for first, last in every)
+
+    def load(self, spec: TableSpec, within: Spans | None = None) -> DataFrame:
         """A table as it is now, whatever is appended later, without its partition columns.
+
+        Files that hold nothing of some spans are left out.
 
         By its data files: Spark's own Delta reader would read the newest version at each action,
         and costs half a second a table before it reads a row.
@@ -73,7 +80,8 @@ class Comparison:
         if table.exists():
             delta = table.refresh()
             there = pa.schema(delta.schema())
-            files = [f.path for f in data_files(delta, there.names[0])]
+            found = data_files(delta, there.names[0] if within is None else within.column)
+            files = [f.path for f in found if within is None or within.hold(f)]
             require_whole(spec.uri, files)
             paths = [f"{spec.uri}/{path}" for path in files]
         schema = from_arrow_schema(pa.schema([f for f in there if f.name not in spec.partitioned]))
@@ -85,8 +93,11 @@ class Comparison:
 
     def _events(self) -> DataFrame:
         step, at = self.step, self.at
-        events = self.load(self.tables.events(self.types))
+        more = step.window.size - 1
+        within = Spans("event_time", self._starts(more))
+        events = self.load(self.tables.events(self.types), within)
         events = events.where(F.col("arrival_seq") <= at.sealed.seq)
+        events = events.where(inside("event_time", self.scope, more))
         types = {c.name: c.type for c in step.keys}
         for name in step.columns:
             if name not in events.columns:
@@ -99,25 +110,11 @@ class Comparison:
         return self._judged(events)
 
     def _judged(self, events: DataFrame) -> DataFrame:
-        """With ``mark$``, the watermark in force for each record.
-
-        Each watermark holds for a run of positions. Spark joins by equality: so runs and records
-        are cut into cells of as many positions as a run has on average.
-        """
-        last = self.at.sealed.seq
-        ends = [min(seq - 1, last) for seq, _ in self.trace.marks[1:]] + [last]
-        cell = max((last + 1) // len(ends), CELL)
-        rows = []
-        for (seq, mark), end in zip(self.trace.marks, ends, strict=True):
-            first = max(seq, 0)
-            rows += [
-                (number, max(first, number * cell), min(end, (number + 1) * cell - 1), mark)
-                for number in range(first // cell, end // cell + 1 if end >= first else 0)
-            ]
+        """With ``mark$``, the watermark in force for each record."""
+        cell, rows = cells(self.scope, self.at.sealed.seq)
         runs = self._frame(["cell$", "first$", "last$", "mark$"], rows)
-        seq = F.col("arrival_seq")
-        inside = seq.between(F.col("first$"), F.col("last$"))
-        here = (F.expr(f"arrival_seq DIV {cell}") == F.col("cell$")) & inside
+        inside = F.col("arrival_seq").between(F.col("first$"), F.col("last$"))
+        here = (F.expr(cell) == F.col("cell$")) & inside
         return events.join(F.broadcast(runs), here, "left").drop("cell$", "first$", "last$")
 
     def _frame(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
@@ -130,15 +127,23 @@ class Comparison:
         return self.spark.createDataFrame(pa.Table.from_pylist(content, schema=schema), fields)
 
     def _sealed(self, frame: DataFrame) -> DataFrame:
-        """Rows of sealed micro-batches, with what those took and closed."""
-        names = ["generation", "micro_batch", "low_seq$", "high_seq$", "low$", "high$"]
-        spans = self._frame(names, [astuple(span) for span in self.trace.spans])
-        return frame.join(F.broadcast(spans), ["generation", "micro_batch"])
+        """Rows of sealed micro-batches, with what those took and closed, if that is covered."""
+        names = ["generation", "micro_batch", "low_seq$", "high_seq$", "low$", "high$", "new$"]
+        scope, by = self.scope, ["generation", "micro_batch"]
+        rows = [(*astuple(s), n) for n, some in enumerate((scope.again, scope.spans)) for s in some]
+        spans = F.broadcast(self._frame(names, rows))
+        if scope.whole:
+            return frame.join(spans, by)
+        lasts = [(last.generation, last.micro_batch) for last in self.at.lasts]
+        sealed = F.broadcast(self._frame(["generation", "sealed$"], lasts))
+        known = frame.join(spans, by, "left").join(sealed, "generation")
+        return known.where(F.col("micro_batch") <= F.col("sealed$"))
 
     def _answers(self) -> DataFrame:
         """All rows of the epoch: ``known`` ones the position has, ``ok`` ones could be written."""
         spec, at = self.tables.answers(self.step), self.at
-        rows = self.load(spec)
+        rows = self.load(spec, Spans("window_start", self._starts()))
+        rows = rows.where(inside("window_start", self.scope))
         end = F.unix_micros("window_end")
         fits = end - F.unix_micros("window_start") == F.lit(self.step.window.size)
         through, revision = F.col("through_seq"), F.col("revision")
@@ -150,9 +155,12 @@ class Comparison:
             & (end > F.col("low$"))
             & (end <= F.col("high$")),
         )
+        former = F.col("low$").isNull() & changed(end, self.scope)  # compared with its micro-batch
+        ok = F.when(former, fits & (revision == 0)).otherwise(F.col("ok$"))
+        speed = speed.withColumn("ok$", ok)
         plans, history = self._plans(), F.col("reason") == BACKFILL
         start = F.unix_micros("window_start")
-        carried = history & F.col("plan").isin(sorted(at.done))
+        carried = history & F.col("plan").isin(sorted(self.done))
         mine = (F.col("reason") != SPEED) & (F.col("epoch") == at.epoch.number)
         other = rows.where(mine | carried)
         other = other.join(F.broadcast(plans), "plan", "left").withColumn(
@@ -164,13 +172,18 @@ class Comparison:
             & start.between(F.col("p_from$"), F.col("p_to$") - 1)
             & F.when(history, revision == 0).otherwise(revision > 0),
         )
-        finished = F.col("plan").isin(sorted(at.done))
+        finished = F.col("plan").isin(sorted(self.done))
         names = [*self.by, *(m.name for m in self.step.measures), "n_records", "revision",
                  "reason", "through_seq", "plan"]  # fmt: skip
         ok = F.coalesce("ok$", F.lit(False)).alias("ok$")
         none = F.lit(None).cast("long")
         return speed.select(
-            *names, F.lit(True).alias("known$"), ok, none.alias("planned$"), none.alias("done$")
+            *names,
+            F.lit(True).alias("known$"),
+            ok,
+            none.alias("planned$"),
+            none.alias("done$"),
+            F.coalesce("new$", F.lit(0)).alias("new$"),
         ).unionByName(
             other.select(
                 *names,
@@ -178,13 +191,20 @@ class Comparison:
                 ok,
                 "planned$",
                 "done$",
+                F.lit(0).alias("new$"),
             )
         )
 
     def _plans(self) -> DataFrame:
         """Plans as they are after the answers were read: none of those is newer."""
-        found = read_plans(self.tables, self.step)
-        at = self.at
+        at, spec = self.at, self.tables.answers(self.step)
+        if self.scope.whole:
+            found = read_plans(self.tables, self.step)
+        else:
+            within = Spans("window_start", self._starts())
+            named = read_table(Table(spec), ["plan"], pc.field("plan").is_valid(), within)["plan"]
+            found = read_plans(self.tables, self.step, pc.field("plan").isin(named.unique()))
+            self.done = at.done & {*named.to_pylist()}
         plans = Plans([r for r in found if r["epoch"] == at.epoch.number or r["plan"] in at.done])
         rows = []
         for number, plan in plans.planned.items():
@@ -201,7 +221,8 @@ class Comparison:
         return self._frame(names, rows)
 
     def _late(self) -> DataFrame:
-        return self._sealed(self.load(self.tables.late(self.step, [])))
+        rows = self.load(self.tables.late(self.step, []), Spans("window_start", self._starts()))
+        return self._sealed(rows.where(inside("window_start", self.scope)))
 
     def _in_force(self) -> DataFrame:
         """One row per window and key: the answer in force, and what there is besides it."""
@@ -220,6 +241,7 @@ class Comparison:
             F.max_by(content, newest).alias("c$"),
             F.max(F.when(known & (reason != SPEED), through)).alias("repaired$"),
             F.sum(F.when(timely, F.col("n_records"))).alias("on_time$"),
+            F.sum(F.when(timely & (F.col("new$") > 0), F.col("n_records"))).alias("on_time_new$"),
             F.collect_list(told).alias("histories$"),
             F.count(F.when(timely, 1)).alias("timely$"),
             F.count(F.when(reason != SPEED, 1)).alias("corrections$"),
@@ -245,6 +267,7 @@ class Comparison:
             "found$",
             "repaired$",
             "on_time$",
+            "on_time_new$",
             _of_the_last("histories$").alias("preloaded$"),
             doubled.alias("doubled$"),
             (~F.col("ok$") | ~_counts_up(F.col("revisions$")) | _shared("rows$")).alias("forged$"),
@@ -252,7 +275,7 @@ class Comparison:
 
     def rows(self) -> DataFrame:
         """Truth beside the answer in force, with what still waits and what is wrong."""
-        step, at = self.step, self.at
+        step, at, came = self.step, self.at, F.col("new$") > 0
         waiting = (
             self._late()
             .groupBy(*self.by)
@@ -260,13 +283,15 @@ class Comparison:
                 F.max("last_seq").alias("last_seq$"),
                 F.min("published_at").alias("waits_since$"),
                 F.sum("n_records").alias("late$"),
+                F.sum(F.when(came, F.col("n_records"))).alias("late_new$"),
+                F.max(F.when(came, F.col("last_seq"))).alias("last_new$"),
             )
         )
-        truth = recomputed(self._events(), step, at.epoch.seq)
+        truth = recomputed(self._events(), step, at.epoch.seq, self.scope)
         both = truth.join(self._in_force(), self.by, "full_outer")
         both = both.join(waiting, self.by, "full_outer")
         end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")
-        closed = F.unix_micros(end) <= F.lit(self.trace.watermark)
+        closed = F.unix_micros(end) <= F.lit(self.scope.watermark)
         taken = F.greatest(F.coalesce("repaired$", F.lit(-1)), F.lit(self.finished.settled))
         pending = F.coalesce(F.col("last_seq$") > taken, F.lit(False))
         waits, since = self.history_waits, F.col("waits_since$")
@@ -279,11 +304,15 @@ class Comparison:
         alike = alike & (F.col("n_records") == F.col("found$n_records"))
         none = F.lit(0)
         must_late, must_preloaded = (F.coalesce(n, none) for n in ("must_late$", "must_preloaded$"))
-        must_on_time = F.coalesce("n_records", none) - must_late - must_preloaded
+        mine = changed(F.unix_micros(end), self.scope)
+        missed = F.when(mine, F.coalesce("late$", none)).otherwise(must_late)
+        must_on_time = F.coalesce("n_records", none) - missed - must_preloaded
         timely = F.coalesce("on_time$", none) != F.when(closed, must_on_time).otherwise(none)
         if not waits:
             timely = timely | (F.coalesce("preloaded$", none) != must_preloaded)
-        late = (F.coalesce("late$", none) != must_late) | ~F.col("last_seq$").eqNullSafe(
+        late_found = F.when(mine, F.col("late_new$")).otherwise(F.col("late$"))
+        last_found = F.when(mine, F.col("last_new$")).otherwise(F.col("last_seq$"))
+        late = (F.coalesce(late_found, none) != must_late) | ~last_found.eqNullSafe(
             F.col("must_last_seq$")
         )
         return (
@@ -300,6 +329,8 @@ class Comparison:
     def history_waits(self) -> bool:
         """Whether the windows from before the epoch still wait for their first answers."""
         at, plans = self.at, self.finished
+        if not self.scope.whole:  # where it does, there is no footing
+            return False
         if at.epoch.seq < 0 or at.epoch.state.watermark == BEGINNING:
             return False
         done = plans.done.keys()

@@ -15,6 +15,8 @@ from pyspark.sql import types as T
 from penstock.core.expression import MeasureSpec, phi_of, to_sql
 from penstock.core.measure import NUDGE, ColumnType, Function
 from penstock.core.step import StepSpec
+from penstock.lake.proof.scope import Scope
+from penstock.spark.scoped import changed, inside
 
 TOLERANCE = 1e-9
 """Of sum|x|, for sums and averages of doubles: what an outside comparison allows."""
@@ -29,16 +31,18 @@ SQL_TYPES = {
 }
 
 
-def recomputed(events: DataFrame, step: StepSpec, epoch: int) -> DataFrame:
+def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> DataFrame:
     """Every window and key that has a record, with its measures, by Spark's own aggregates.
 
     Besides, which of its records must have been late: those whose window had ended at or below
-    the watermark in force for them.
+    the watermark in force for them. Of a window that had closed before the audit's footing and
+    changed since, only what came since is judged.
 
     Args:
         events: with ``mark$``, that watermark, us.
         step: the step.
         epoch: last position before the step's epoch; what had closed by then is history.
+        scope: which windows.
     """
     spec = step.window
     if spec.landmark:
@@ -46,14 +50,17 @@ def recomputed(events: DataFrame, step: StepSpec, epoch: int) -> DataFrame:
     start = f"{spec.origin % spec.slide} microseconds"
     span = F.window("event_time", f"{spec.size} microseconds", f"{spec.slide} microseconds", start)
     measures = [column for m in step.measures for column in _aggregates(m)]
-    missed = F.unix_micros("w$.end") <= F.col("mark$")
-    late = missed & (F.col("arrival_seq") > F.lit(epoch))
-    grouped = events.withColumn("w$", span).groupBy("w$", *step.key_names)
+    seq, end = F.col("arrival_seq"), F.unix_micros("w$.end")
+    missed = end <= F.col("mark$")
+    late = missed & (seq > F.when(changed(end, scope), F.lit(scope.seq)).otherwise(F.lit(epoch)))
+    windows = events.withColumn("w$", span).where(inside("w$.start", scope))
+    grouped = windows.groupBy("w$", *step.key_names)
     found = grouped.agg(
         F.count(F.lit(1)).alias("n_records"),
+        F.count(F.when(seq > F.lit(scope.seq), 1)).alias("new$"),
         F.count(F.when(late, 1)).alias("must_late$"),
-        F.max(F.when(late, F.col("arrival_seq"))).alias("must_last_seq$"),
-        F.count(F.when(missed & ~late, 1)).alias("must_preloaded$"),
+        F.max(F.when(late, seq)).alias("must_last_seq$"),
+        F.count(F.when(missed & (seq <= F.lit(epoch)), 1)).alias("must_preloaded$"),
         *measures,
     )
     names = [c for c in found.columns if c not in {"w$", *step.key_names}]

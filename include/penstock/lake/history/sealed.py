@@ -14,7 +14,7 @@ from penstock.core.slack import WatermarkState
 from penstock.core.window import FOREVER
 from penstock.lake.history.generation import Sealed, generations
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import DataFile, data_files, read_files, read_table
+from penstock.lake.storage.read import DataFile, Spans, data_files, read_files, read_table
 from penstock.lake.storage.tables import Definition, Tables
 
 SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
@@ -67,13 +67,17 @@ def last_sealed(
 
 
 def sealed_rows(
-    tables: Tables, step: Definition, epoch: int, until: int | None = None
+    tables: Tables,
+    step: Definition,
+    epoch: int,
+    until: int | None = None,
+    within: Spans | None = None,
 ) -> list[Sealed]:
-    """All rows of an epoch that count, in the order of their positions."""
+    """All rows of an epoch that count, in the order of their positions, or those within spans."""
     counts = pc.scalar(False)
     for reach in reaches(tables, step, epoch, until):
         counts = counts | reach.where
-    rows = read_table(Table(tables.control(step)), SEALED, counts)
+    rows = read_table(Table(tables.control(step)), SEALED, counts, within)
     return sorted(_rows(rows), key=lambda s: s.order)
 
 

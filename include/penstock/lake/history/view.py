@@ -8,8 +8,9 @@ After a step was defined anew, readers keep the former definition's answers unti
 answered what that had: see docs/how-to/read-the-answers.md.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -130,9 +131,11 @@ def sealed_only(rows: pa.Table, at: Position) -> pa.Table:
     return rows.filter(pa.array(known))
 
 
-def rows_of(tables: Tables, step: Definition, at: Position) -> list[Sealed]:
-    """All rows of ``control`` that a position has, in the order of their positions."""
-    found = sealed_rows(tables, step, at.epoch.number)
+def rows_of(
+    tables: Tables, step: Definition, at: Position, within: Spans | None = None
+) -> list[Sealed]:
+    """Rows of ``control`` that a position has, in the order of their positions; all by default."""
+    found = sealed_rows(tables, step, at.epoch.number, within=within)
     lasts = {last.generation: last.micro_batch for last in at.lasts}
     return [s for s in found if s.micro_batch <= lasts.get(s.generation, -1)]
 
@@ -217,14 +220,23 @@ def told(step: StepSpec, shown: Standing) -> str:
     )
 
 
-def notes(tables: Tables, steps: Sequence[StepSpec]) -> list[str]:
-    """What an audit's reader should know: former definitions shown, and steps that are gone."""
+def notes(
+    tables: Tables, steps: Sequence[StepSpec], audited: Sequence[Mapping[str, Any]] = ()
+) -> list[str]:
+    """What an audit's reader should know: former definitions, steps that are gone, what it covered.
+
+    Args:
+        tables: of the pipeline.
+        steps: of the pipeline.
+        audited: the audit's comparisons.
+    """
     shown = [(step, standing(tables, step)) for step in steps]
     found = [told(step, one) for step, one in shown if one is not None and one.waits]
-    return found + [
+    found += [
         f"{name}: no longer in the pipeline file; its answers stay where they are, unaudited."
         for name in left_behind(tables, [step.name for step in steps])
     ]
+    return found + [row["covered"] for row in audited]
 
 
 def answers_in_force(tables: Tables, step: StepSpec) -> pa.Table:

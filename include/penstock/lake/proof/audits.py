@@ -13,6 +13,8 @@ from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
 
 PASSED, FAILED, NOTHING = "passed", "failed", "nothing"
+APART = ("everything", "footing", "covered")
+"""Of a step's comparisons what stands in columns of its own, or in the report."""
 
 
 def _state(row: Mapping[str, Any], passed: bool) -> str:
@@ -51,8 +53,10 @@ def record_audit(
             "through_seq": row["through_seq"],
             "state": (state := _state(row, passed)),
             "passed": None if state == NOTHING else passed,
-            "comparisons": json.dumps(dict(row)),
+            "comparisons": json.dumps({name: row[name] for name in row if name not in APART}),
             "failed": json.dumps(list(failed)),
+            "everything": row.get("everything", True),
+            "footing": row.get("footing") if state == PASSED else None,
         }
         for row in rows
     ]

@@ -1,7 +1,7 @@
 """The log counted again, for the audit: every number, and every sealed block against its records.
 
 It shares no code with the door: a block's figures are taken from ``events`` and ``quarantine``
-anew, in one pass over three columns.
+anew, in one pass over three columns. From a waypoint on, only what came after it is read.
 """
 
 import json
@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
-from penstock.core.window import BEGINNING, instant
+from penstock.core.window import BEGINNING, FOREVER, instant
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.log.files import DETAIL, Decided, decided
+from penstock.lake.proof.waypoint import BEGIN, Waypoint
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import data_files, read_files, read_table
+from penstock.lake.storage.read import Spans, data_files, read_files, read_table
 from penstock.lake.storage.tables import Tables, TableSpec
 
 NUMBERS_AT_ONCE = 1 << 21
@@ -69,7 +70,7 @@ class Blocks:
 
 @dataclass
 class Recount:
-    """What was found up to a position.
+    """What was found up to a position, from a waypoint on.
 
     Attributes:
         received: as the sealed blocks say.
@@ -94,7 +95,9 @@ class Recount:
     unreadable: list[Fault] = field(default_factory=list)
 
 
-def recount(tables: Tables, events: TableSpec, through: int, before: int) -> Recount:
+def recount(
+    tables: Tables, events: TableSpec, through: int, before: int, since: Waypoint = BEGIN
+) -> Recount:
     """Count the log up to a sealed position.
 
     Args:
@@ -102,27 +105,29 @@ def recount(tables: Tables, events: TableSpec, through: int, before: int) -> Rec
         events: its events.
         through: the last number that counts.
         before: the block the position ends before.
+        since: what came before it is not counted.
     """
-    rows = read_table(Table(tables.blocks())).sort_by("block")
-    rows = rows.filter(pc.less(rows["block"], before))
-    counted = _Count(rows)
-    for first, accepted, refused in _pieces(tables, events, through):
+    within = Spans("block", ((since.block, before - 1),))
+    rows = read_table(Table(tables.blocks()), within=within).sort_by("block")
+    counted = _Count(rows, since)
+    for first, accepted, refused in _pieces(tables, events, since.seq + 1, through):
         counted.take(first, min(first + NUMBERS_AT_ONCE - 1, through), accepted, refused)
     found = counted.result(through, before)
-    lost = _lost_plans(tables, events, rows["plan"].to_pylist())
+    lost = _lost_plans(tables, events, rows["plan"].to_pylist(), since)
     found.faults.extend(lost)
     found.blocks_wrong += len(lost)
-    found.unreadable = unreadable_files(tables, through)
+    found.unreadable = unreadable_files(tables, through, since.seq)
     return found
 
 
-def unreadable_files(tables: Tables, through: int) -> list[Fault]:
+def unreadable_files(tables: Tables, through: int, after: int = -1) -> list[Fault]:
     """Files in quarantine as a whole, up to a number, about which nobody has decided anything."""
     quarantine, decisions = Table(tables.quarantine()), Table(tables.decisions())
     if not quarantine.exists():
         return []
-    where = (pc.field("reason") == "unreadable") & (pc.field("arrival_seq") <= through)
-    rows = read_table(quarantine, ["arrival_seq", "place", "detail"], where)
+    within = Spans("arrival_seq", ((after + 1, through),))
+    where = pc.field("reason") == "unreadable"
+    rows = read_table(quarantine, ["arrival_seq", "place", "detail"], where, within)
     known = decided(decisions) if decisions.exists() else Decided()
     given_up = tuple(f"/{path.lstrip('/')}" for _, path in known.given_up)
     return [
@@ -138,14 +143,16 @@ def unreadable_files(tables: Tables, through: int) -> list[Fault]:
     ]
 
 
-def _lost_plans(tables: Tables, events: TableSpec, sealed: list[int]) -> list[Fault]:
+def _lost_plans(
+    tables: Tables, events: TableSpec, sealed: list[int], since: Waypoint
+) -> list[Fault]:
     """Rows of plans that ``plans`` does not hold: their numbers would be given again."""
     newest: dict[str, int | None] = {}
     for table in (Table(events), Table(tables.quarantine()), Table(tables.blocks())):
         if table.exists():
             table.refresh()
             newest[table.spec.name] = table.last("ingest")
-    known = set(read_table(Table(tables.plans()), ["number"])["number"].to_pylist())  # the last
+    known = _plans_from(Table(tables.plans()), min(sealed, default=FOREVER) if since.block else 0)
     last = max(known, default=-1)
     ahead = {name: n for name, n in newest.items() if n is not None and n > last}
     return [
@@ -156,7 +163,19 @@ def _lost_plans(tables: Tables, events: TableSpec, sealed: list[int]) -> list[Fa
     ]  # fmt: skip
 
 
-def _pieces(tables: Tables, events: TableSpec, through: int) -> Iterator[tuple[int, Any, Any]]:
+def _plans_from(table: Table, first: int) -> set[int]:
+    """Numbers of plans from one on, and the last of all."""
+    if not table.exists():
+        return set()
+    files = data_files(table.refresh(), "number")
+    newest = max((f.greatest for f in files if f.greatest is not None), default=0)
+    within = Spans("number", ((min(first, newest), FOREVER),))
+    return set(read_table(table, ["number"], within=within)["number"].to_pylist())
+
+
+def _pieces(
+    tables: Tables, events: TableSpec, begin: int, through: int
+) -> Iterator[tuple[int, Any, Any]]:
     sources = []
     for spec, names in (
         (events, ["arrival_seq", "block", "event_time", "read_as"]),
@@ -165,7 +184,7 @@ def _pieces(tables: Tables, events: TableSpec, through: int) -> Iterator[tuple[i
         table = Table(spec)
         files = data_files(table.refresh(), "arrival_seq") if table.exists() else []
         sources.append((spec, names, files))
-    for first in range(0, through + 1, NUMBERS_AT_ONCE):
+    for first in range(begin, through + 1, NUMBERS_AT_ONCE):
         last = min(first + NUMBERS_AT_ONCE - 1, through)
         where = (pc.field("arrival_seq") >= first) & (pc.field("arrival_seq") <= last)
         yield (
@@ -181,8 +200,8 @@ def _pieces(tables: Tables, events: TableSpec, through: int) -> Iterator[tuple[i
 
 
 class _Count:
-    def __init__(self, rows: pa.Table) -> None:
-        self.rows = rows
+    def __init__(self, rows: pa.Table, since: Waypoint) -> None:
+        self.rows, self.since = rows, since
         count = rows.num_rows
         self.last = np.asarray(rows["last_seq"])
         self.numbers = np.asarray(rows["block"])
@@ -192,7 +211,7 @@ class _Count:
         self.strange = np.zeros(count, np.int64)
         self.t_max = np.full(count, BEGINNING, np.int64)
         self.lateness = np.zeros(count, np.int64)
-        self.newest = BEGINNING
+        self.newest = since.newest
         self.missing = self.doubled = self.unclear = 0
         self.shown: list[Fault] = []
 
@@ -250,7 +269,7 @@ class _Count:
 
     def _faults(self, through: int, before: int) -> list[Fault]:
         found = []
-        number, first = 0, 0
+        number, first = self.since.block, self.since.seq + 1
         for i, row in enumerate(self.rows.to_pylist()):
             while number < row["block"]:  # a wrong one may stand before it
                 found.append(Fault("block lost", {"block": number}, {"first_seq": first}, {}))

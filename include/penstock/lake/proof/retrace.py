@@ -5,28 +5,23 @@ speed layer; what ``registry``, ``control`` and ``corrections`` say is held agai
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow.compute as pc
 
-from penstock.columns.arrays import Longs
-from penstock.columns.watermark import Mark, Steering
-from penstock.core.controller import Controller
-from penstock.core.slack import BlockKind, SlackChange, SlackPolicy, SlackSpec, WatermarkState
+from penstock.columns.watermark import Mark
+from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, FOREVER
+from penstock.core.window import FOREVER
 from penstock.lake.history.generation import Generation, Sealed
 from penstock.lake.history.view import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
-from penstock.lake.log.blocks import SLACK, event_times
-from penstock.lake.log.proposed import DECLARED
 from penstock.lake.proof.recount import Blocks, Fault
+from penstock.lake.proof.refold import Way
+from penstock.lake.proof.waypoint import BEGIN, Waypoint
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import read_table
+from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables, TableSpec
-
-RECORDS_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +38,20 @@ class Span:
 
 @dataclass
 class Trace:
-    """The way of one step.
+    """The way of one step through a stretch of the log.
 
     Attributes:
-        marks: positions from which on a watermark is in force that closes a window, and it, us.
-        watermark: after the position's last block, us.
+        marks: positions from which on a watermark is in force that closes a window, and it, us;
+            the first: before the stretch, and before the epoch.
+        watermark: after the stretch's last block, us.
+        end: where it ends.
         spans: of every sealed micro-batch.
         batches, generations, plans: what does not agree with the log.
     """
 
     marks: list[Mark]
     watermark: int
+    end: Waypoint
     spans: list[Span]
     batches: list[Fault]
     generations: list[Fault]
@@ -62,9 +60,15 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The rows of ``corrections`` of one epoch."""
+    """Rows of ``corrections`` of one epoch.
+
+    Attributes:
+        rows: all of them, or what is new.
+        before: what was settled without them.
+    """
 
     rows: list[dict[str, Any]]
+    before: int = -1
 
     @property
     def planned(self) -> dict[int, dict[str, Any]]:
@@ -85,13 +89,62 @@ class Plans:
             if n in self.done and p["reason"] != BACKFILL
             and p["window_from_us"] is None and p["window_to_us"] is None
         ]  # fmt: skip
-        return max(full, default=-1)
+        return max([self.before, *full])
 
 
-def read_plans(tables: Tables, step: StepSpec) -> list[dict[str, Any]]:
-    """All rows of ``corrections`` of a step."""
-    rows = read_table(Table(tables.corrections()))
-    return rows.filter(pc.equal(rows["step"], step.name)).to_pylist()
+def read_plans(
+    tables: Tables, step: StepSpec, where: pc.Expression | None = None
+) -> list[dict[str, Any]]:
+    """Rows of ``corrections`` of a step; all by default."""
+    mine = pc.field("step") == step.name
+    rows = read_table(Table(tables.corrections()), where=mine if where is None else mine & where)
+    return [*rows.to_pylist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Blocks from a waypoint on, and before another block: what is gone through at once.
+
+    Attributes:
+        since: where it begins.
+        until: the block it ends before; none: where the position does.
+        last: its last number.
+    """
+
+    since: Waypoint = BEGIN
+    until: int | None = None
+    last: int = FOREVER
+
+    def first(self, epoch: Generation) -> tuple[int, int]:
+        """The block that its first micro-batch begins with, and the number before it."""
+        after = self.since.block, self.since.seq
+        return max(after, (epoch.block, epoch.seq))
+
+    def within(self, column: str, first: int) -> Spans | None:
+        """Rows with numbers from one on; none: all, for a whole log."""
+        whole = self.since == BEGIN and self.until is None
+        return None if whole else Spans(column, ((first, self.last),))
+
+    def rows(self, tables: Tables, step: StepSpec, at: Position) -> list[Sealed]:
+        """Its rows of ``control``, in order."""
+        within = self.within("through_seq", self.since.seq)
+        last = FOREVER if self.until is None else self.until
+        found = rows_of(tables, step, at, within)
+        return [s for s in found if self.since.block < s.block <= last or within is None]
+
+    def is_all(self, head: Waypoint) -> bool:
+        """Whether it is all that came before a waypoint."""
+        return self.since == BEGIN and self.until == head.block
+
+    def plans(self, epoch: Generation) -> pc.Expression:
+        """True for rows of ``corrections`` of an epoch that speak for one of its numbers."""
+        through = pc.field("through_seq")
+        inside = (through > self.since.seq) & (through <= self.last)
+        return inside & (pc.field("epoch") == epoch.number)
+
+    def holds(self, block: int) -> bool:
+        """Whether a generation that starts before a block starts within it."""
+        return block >= self.since.block and (self.until is None or block <= self.until)
 
 
 def retrace(
@@ -102,6 +155,7 @@ def retrace(
     at: Position,
     registered: list[Generation],
     plans: Plans,
+    stretch: Stretch = Stretch(),
 ) -> Trace:
     """Go a step's way again, up to a position.
 
@@ -109,158 +163,24 @@ def retrace(
         tables: of the pipeline.
         events: its events.
         step: the step.
-        blocks: of the log up to the position, counted again.
+        blocks: of the stretch, counted again.
         at: the position.
         registered: the step's generations, read before the position.
-        plans: of the position's epoch, read before it, too.
+        plans: of the position's epoch, read before it, too: those to look at.
+        stretch: by default the whole log.
     """
-    way = _Way(tables, Table(events), step, blocks, at.epoch)
-    sealed = rows_of(tables, step, at)
+    way = Way(tables, Table(events), step, blocks, at.epoch, stretch.since)
+    sealed = stretch.rows(tables, step, at)
+    until = at.sealed.block if stretch.until is None else stretch.until
     return Trace(
         way.marks,
-        way.after(at.sealed.block).watermark,
-        list(_spans(way, sealed)),
-        [*_batches(tables, step, way, sealed)],
-        [*_generations(way, at, registered)],
+        way.after(until).watermark,
+        way.end(),
+        list(_spans(way, sealed, stretch)),
+        [*_batches(tables, step, way, sealed, stretch)],
+        [*_generations(way, at, [g for g in registered if stretch.holds(g.block)])],
         [*_plans(tables, step, way, at, sealed, plans)],
     )
-
-
-class _Way:
-    """The fold of a step, from its epoch's history on, over every record."""
-
-    def __init__(
-        self, tables: Tables, events: Table, step: StepSpec, blocks: Blocks, epoch: Generation
-    ) -> None:
-        self.events, self.step, self.blocks, self.epoch = events, step, blocks, epoch
-        rows = read_table(Table(tables.decisions()))
-        rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
-        decided = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")]).to_pylist()
-        self.decided = [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in decided]
-        asked = [r for r in decided if r["reason"] == DECLARED and r["decided_at"] <= epoch.started]
-        said = SlackSpec.from_text(asked[-1]["value"]) if asked else step.slack
-        self._controller: Controller | None = None
-        self._newest = BEGINNING
-        self._held: tuple[int, int, Longs, Longs] = (0, 0, *2 * [np.zeros(0, np.int64)])
-        self.marks: list[Mark] = []
-        self.start = self._start(epoch.slack or said)  # former versions folded what the file said
-        self.marks = [(BEGINNING, self.start.watermark)]
-        self._controller = None  # an epoch's has seen nothing
-        self._after = {epoch.block: self.start}
-        self._live(self.start)
-
-    def after(self, block: int) -> WatermarkState:
-        """The state before a block; where there is none, a state no row can have."""
-        return self._after.get(block, WatermarkState(BEGINNING - 1))
-
-    def seq(self, block: int) -> int:
-        """The last number before a block."""
-        at = int(np.searchsorted(self.blocks.number, block))
-        return self._last(at - 1)
-
-    def _last(self, i: int) -> int:
-        """The last number of the block at a place; -1: before the first."""
-        return int(self.blocks.last_seq[i]) if i >= 0 else -1
-
-    def _start(self, slack: SlackSpec) -> WatermarkState:
-        """History moves no watermark, but lets it stand at the window of its newest record."""
-        state, blocks = WatermarkState(), self.blocks
-        past = np.flatnonzero(blocks.number < self.epoch.block)
-        for i in past:
-            state = self._block(state, int(i), slack)
-        old = blocks.t_max[past][~blocks.live[past]]
-        newest = int(old.max(initial=BEGINNING))
-        if newest > BEGINNING and state.watermark < FOREVER:
-            newest -= slack.span if slack.policy is SlackPolicy.FIXED else 0
-            window = self.step.window
-            floor = newest - (newest - window.origin) % window.slide
-            mark = max(state.watermark, floor)
-            state = replace(state, watermark=mark, t_max=max(state.t_max, mark))
-        return state
-
-    def _live(self, state: WatermarkState) -> None:
-        for i in np.flatnonzero(self.blocks.number >= self.epoch.block):
-            number = int(self.blocks.number[i])
-            slack = [c.spec for c in self.decided if c.block <= number]
-            if slack:
-                state = self._block(state, int(i), slack[-1])
-                self._mark(self._last(int(i)) + 1, state.watermark)
-            self._after[number + 1] = state
-
-    def _mark(self, seq: int, watermark: int) -> None:
-        """Note the watermark where a block ends, if a window has ended there besides."""
-        window = self.step.window
-        known, now = (
-            (us - window.origin - window.size) // window.slide
-            for us in (self.marks[-1][1], watermark)
-        )
-        if now > known:
-            self.marks.append((seq, watermark))
-
-    def _block(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
-        blocks, kind = self.blocks, self.blocks.kind[i]
-        if kind == "end" and self.epoch.live and blocks.number[i] < self.epoch.block:
-            kind = "idle"
-        seqs, times = self._records(i)
-        newest, self._newest = self._newest, int(times.max(initial=self._newest))
-        if slack.tuning is not None:
-            return self._steered(state, i, slack, kind, seqs, times, newest)
-        self._controller = None
-        if kind == "end":
-            return replace(state, watermark=FOREVER)
-        if kind == "idle":
-            return replace(state, watermark=max(state.watermark, state.t_max))
-        return self._judged(state, slack, seqs, times, newest) if len(times) else state
-
-    def _judged(
-        self, state: WatermarkState, slack: SlackSpec, seqs: Longs, times: Longs, newest: int
-    ) -> WatermarkState:
-        """One record after the other, under ``fixed`` or ``max_delay``."""
-        before = np.maximum.accumulate(np.append(newest, times))[:-1]
-        lags = np.where(before == BEGINNING, 0, np.maximum(before - times, 0))
-        tops = np.maximum.accumulate(np.append(state.t_max, times))[1:]
-        fixed = slack.policy is SlackPolicy.FIXED
-        counted = lags if fixed else np.where(lags <= slack.span, lags, 0)
-        greatest = np.maximum.accumulate(np.append(state.k, counted))[1:]
-        waits = np.full(len(times), slack.span) if fixed else greatest
-        marks = np.maximum.accumulate(np.append(state.watermark, tops - waits))
-        window = self.step.window
-        ended = (marks - window.origin - window.size) // window.slide
-        for at in np.flatnonzero(ended[1:] > ended[:-1]).tolist():
-            self.marks.append((int(seqs[at]) + 1, int(marks[at + 1])))
-        return WatermarkState(int(marks[-1]), int(tops[-1]), int(greatest[-1]), int(waits[-1]))
-
-    def _steered(
-        self,
-        state: WatermarkState,
-        i: int,
-        slack: SlackSpec,
-        kind: str,
-        seqs: Longs,
-        times: Longs,
-        newest: int,
-    ) -> WatermarkState:
-        """Under a controller: it alone is shared with the speed layer, its laws are tested."""
-        known = Controller.under(self._controller, self.step.window, slack, state)
-        self._controller, last = known, self._last(i)
-        steering = Steering(known, self._last(i - 1))
-        if not len(times):
-            return steering.silent(state, BlockKind(kind), last)
-        self.marks += steering.take(seqs, times, newest, last)
-        return known.state(state)
-
-    def _records(self, i: int) -> tuple[Longs, Longs]:
-        """Live records of a block: their numbers and event times, us."""
-        first, last = self._last(i - 1) + 1, self._last(i)
-        if not self.blocks.live[i] or last < first:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        low, high, seqs, times = self._held
-        if not low <= first <= last < high:
-            low, high = first, max(first + RECORDS_AT_ONCE, last + 1)
-            ((seqs, times),) = event_times(self.events, [(low, high - 1)])
-            self._held = low, high, seqs, times
-        cut = slice(*np.searchsorted(seqs, [first, last + 1]))
-        return seqs[cut], times[cut]
 
 
 def _figures(seq: int, state: WatermarkState) -> dict[str, Any]:
@@ -276,8 +196,8 @@ def _unlike(
         yield Fault(what, place, {n: expected[n] for n in wrong}, {n: found[n] for n in wrong})
 
 
-def _spans(way: _Way, sealed: list[Sealed]) -> Iterator[Span]:
-    before = way.epoch.block
+def _spans(way: Way, sealed: list[Sealed], stretch: Stretch) -> Iterator[Span]:
+    before, _ = stretch.first(way.epoch)
     for row in sealed:
         low, high = way.after(before), way.after(row.block)
         yield Span(
@@ -287,12 +207,15 @@ def _spans(way: _Way, sealed: list[Sealed]) -> Iterator[Span]:
         before = row.block
 
 
-def _batches(tables: Tables, step: StepSpec, way: _Way, sealed: list[Sealed]) -> Iterator[Fault]:
+def _batches(
+    tables: Tables, step: StepSpec, way: Way, sealed: list[Sealed], stretch: Stretch
+) -> Iterator[Fault]:
     """Rows of ``control`` against the log, and against what their micro-batches wrote."""
-    written = _written(tables, step)
-    content = {(r["generation"], r["micro_batch"]): r
-               for r in read_table(Table(tables.control(step))).to_pylist()}  # fmt: skip
-    before = way.epoch.seq
+    written = _written(tables, step, stretch)
+    within = stretch.within("through_seq", stretch.since.seq)
+    rows = read_table(Table(tables.control(step)), within=within).to_pylist()
+    content = {(r["generation"], r["micro_batch"]): r for r in rows}
+    _, before = stretch.first(way.epoch)
     for row in sealed:
         place = {"generation": row.generation, "micro_batch": row.micro_batch}
         said = content[row.generation, row.micro_batch]
@@ -310,14 +233,19 @@ def _batches(tables: Tables, step: StepSpec, way: _Way, sealed: list[Sealed]) ->
         before = row.seq
 
 
-def _written(tables: Tables, step: StepSpec) -> dict[tuple[int, int], tuple[int, int, int]]:
+def _written(
+    tables: Tables, step: StepSpec, stretch: Stretch
+) -> dict[tuple[int, int], tuple[int, int, int]]:
     """Answers, their pairs and late pairs that stand there, by generation and micro-batch."""
     by = ["generation", "micro_batch"]
     found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    closed = stretch.within("through_seq", stretch.since.seq)  # silence closes at the last number
+    missed = stretch.within("last_seq", stretch.since.seq + 1)
     answers = read_table(
-        Table(tables.answers(step)), [*by, "reason", "n_records"], pc.field("reason") == SPEED
-    )
-    late = read_table(Table(tables.late(step, [])), [*by, "n_records"])
+        Table(tables.answers(step)), [*by, "reason", "n_records"], pc.field("reason") == SPEED,
+        closed,
+    )  # fmt: skip
+    late = read_table(Table(tables.late(step, [])), [*by, "n_records"], within=missed)
     for rows, late_rows in ((answers, False), (late, True)):
         sums = rows.group_by(by).aggregate([("n_records", "count"), ("n_records", "sum")])
         for r in sums.to_pylist():
@@ -328,7 +256,7 @@ def _written(tables: Tables, step: StepSpec) -> dict[tuple[int, int], tuple[int,
     return found
 
 
-def _generations(way: _Way, at: Position, registered: list[Generation]) -> Iterator[Fault]:
+def _generations(way: Way, at: Position, registered: list[Generation]) -> Iterator[Fault]:
     """Where generations started, against the log."""
     for one in registered:
         if one.epoch != at.epoch.number:
@@ -347,14 +275,19 @@ def _generations(way: _Way, at: Position, registered: list[Generation]) -> Itera
 
 
 def _plans(
-    tables: Tables, step: StepSpec, way: _Way, at: Position, sealed: list[Sealed], plans: Plans
+    tables: Tables, step: StepSpec, way: Way, at: Position, sealed: list[Sealed], plans: Plans
 ) -> Iterator[Fault]:
     """Plans against what was sealed, and their completions against the answers that stand there."""
     names = ["epoch", "plan", "reason"]
-    rows = read_table(Table(tables.answers(step)), names, pc.field("reason") != SPEED)
+    prefixes = [p["through_seq"] for p in plans.planned.values()]
+    within = Spans("through_seq", ((min(prefixes), max(prefixes)),)) if prefixes else None
+    rows = read_table(Table(tables.answers(step)), names, pc.field("reason") != SPEED, within)
     rows = rows.filter(pc.equal(rows["epoch"], at.epoch.number))
     counts = dict(zip(*_counted(rows), strict=True))
     known = {(s.seq, s.state.watermark) for s in sealed}
+    if (elsewhere := {*prefixes} - {s.seq for s in sealed}) and way.since != BEGIN:
+        once = Spans("through_seq", tuple((seq, seq) for seq in sorted(elsewhere)))
+        known |= {(s.seq, s.state.watermark) for s in rows_of(tables, step, at, once)}
     start = way.epoch.seq, way.start.watermark
     for number, plan in plans.planned.items():
         stands = plan["through_seq"], plan["watermark_us"]

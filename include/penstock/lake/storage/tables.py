@@ -243,7 +243,10 @@ class Tables:
         )
 
     def audits(self) -> TableSpec:
-        """One step in one audit a row; ``state`` passed, failed, or nothing: none was compared."""
+        """One step in one audit a row; ``state`` passed, failed, or nothing: none was compared.
+
+        ``footing`` is what the next one goes on from.
+        """
         return TableSpec(
             self.uri("audits"),
             pa.schema(
@@ -256,9 +259,12 @@ class Tables:
                     ("passed", pa.bool_()),
                     ("comparisons", pa.string()),
                     ("failed", pa.string()),
+                    ("everything", pa.bool_()),
+                    ("footing", pa.string()),
                 ]
             ),
             name="audits",
+            form=2,
         )
 
     def answers(self, step: Definition) -> TableSpec:

@@ -1,0 +1,75 @@
+"""An audit that goes on from the last green one says what an audit of everything says."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.lake.history.maintain import maintain_pipeline
+from penstock.lake.history.view import position
+from penstock.lake.ingest import door as door_module
+from penstock.lake.proof import scope
+from penstock.spark import chunks
+from tests.doubles import deadly_commits
+from tests.forgery import audited
+from tests.lakes import World
+from tests.steps import case_of
+
+pytestmark = pytest.mark.spark
+STEPS, AUDITS, PARTS = 50, 3, 10
+APART = {"everything", "covered", "records_new", "records_again", "answers_compared", "examples"}
+"""What differs: what was looked at."""
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 5)
+    monkeypatch.setattr(chunks, "PAIRS_A_CHUNK", 16)
+    monkeypatch.setattr(scope, "LEAST", PARTS)
+
+
+def assert_same(spark: SparkSession, world: World) -> bool:
+    """Both are green and add up to the same; returns whether one went on from a former one."""
+    lake, at = world.lake, world.lake.clock.now()
+    if position(lake.tables, lake.step) is None:
+        return False
+    every = audited(spark, lake, at, everything=True)
+    some = audited(spark, lake, at, kept=True)
+    assert (some.red, some.said) == (every.red, every.said) == (set(), ())
+    assert {n: v for n, v in some.row.items() if n not in APART} == {
+        n: v for n, v in every.row.items() if n not in APART
+    }
+    return not some.row["everything"]
+
+
+def the_same_throughout(spark: SparkSession, home: Path, seed: int) -> int:
+    world, went_on = World(home, case_of(seed), seed), 0
+    share = world.draw.choice([0.0, 0.03, 0.1])
+    moments = set(world.draw.sample(range(STEPS), AUDITS))
+    with deadly_commits(world.death):
+        for i in range(STEPS):
+            world.death.share = share
+            world.step()
+            world.death.share = 0.0
+            if i in moments:
+                if world.draw.random() < 0.3:
+                    maintain_pipeline(world.lake.tables, world.lake.pipeline)
+                went_on += assert_same(spark, world)
+    world.finish()
+    went_on += assert_same(spark, world)
+    return went_on + assert_same(spark, world)
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_audits_that_go_on_say_the_same_as_audits_of_everything(
+    quick: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    assert the_same_throughout(quick, tmp_path, seed) > 0
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("seed", [*range(4, 40), *range(1_001, 1_011)])
+def test_audits_of_many_runs_that_go_on_say_the_same(
+    quick: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    the_same_throughout(quick, tmp_path, seed)
