@@ -157,7 +157,7 @@ def test_a_former_definition_without_answers_holds_nobody_up(tmp_path: Path) -> 
 @pytest.fixture
 def two(lake: Lake) -> tuple[Lake, Lake]:
     """A second step that stands behind the first one, inside a micro-batch of that."""
-    steps = {"s": CASES["sites"][0], "t": CODES}
+    steps = {"s": CASES["sites"][0], "t": CODES | {"apart": True}}
     config = lake.config | {"steps": steps}
     pipeline = make_pipeline(lake.home, **config)
     one = Lake(lake.home, pipeline, lake.oracle, config, clock=lake.clock)
