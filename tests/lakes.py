@@ -78,8 +78,7 @@ class Lake:
     @property
     def query_name(self) -> str:
         """Of the query that runs the step."""
-        found = self.pipeline.queries.items()
-        return next(name for name, steps in found if self.step in steps)
+        return self.pipeline.query_of(self.name)
 
     @property
     def checkpoint(self) -> Path:

@@ -10,9 +10,9 @@ from penstock.lake.history.view import position
 from penstock.lake.ingest import door as door_module
 from penstock.lake.proof import scope
 from penstock.spark import chunks
-from tests.doubles import deadly_commits
 from tests.forgery import audited
 from tests.lakes import World
+from tests.spark.conftest import lived
 from tests.steps import case_of
 
 pytestmark = pytest.mark.spark
@@ -44,19 +44,10 @@ def assert_same(spark: SparkSession, world: World) -> bool:
 
 def the_same_throughout(spark: SparkSession, home: Path, seed: int) -> int:
     world, went_on = World(home, case_of(seed), seed), 0
-    share = world.draw.choice([0.0, 0.03, 0.1])
-    moments = set(world.draw.sample(range(STEPS), AUDITS))
-    with deadly_commits(world.death):
-        for i in range(STEPS):
-            world.death.share = share
-            world.step()
-            world.death.share = 0.0
-            if i in moments:
-                if world.draw.random() < 0.3:
-                    maintain_pipeline(world.lake.tables, world.lake.pipeline)
-                went_on += assert_same(spark, world)
-    world.finish()
-    went_on += assert_same(spark, world)
+    for _ in lived(world, STEPS, AUDITS):
+        if world.draw.random() < 0.3:
+            maintain_pipeline(world.lake.tables, world.lake.pipeline)
+        went_on += assert_same(spark, world)
     return went_on + assert_same(spark, world)
 
 

@@ -15,9 +15,9 @@ from penstock.lake.ingest import door as door_module
 from penstock.spark import chunks
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
-from tests.doubles import deadly_commits
 from tests.forgery import audited
 from tests.lakes import World
+from tests.spark.conftest import lived
 from tests.steps import case_of
 
 pytestmark = pytest.mark.spark
@@ -40,17 +40,8 @@ def assert_green(spark: SparkSession, world: World) -> None:
 
 def green_throughout(spark: SparkSession, home: Path, seed: int) -> None:
     world = World(home, case_of(seed), seed)
-    share = world.draw.choice([0.0, 0.03, 0.1])
-    moments = set(world.draw.sample(range(STEPS), AUDITS))
-    with deadly_commits(world.death):
-        for i in range(STEPS):
-            world.death.share = share
-            world.step()
-            world.death.share = 0.0
-            if i in moments:
-                assert_green(spark, world)
-    world.finish()
-    assert_green(spark, world)
+    for _ in lived(world, STEPS, AUDITS):
+        assert_green(spark, world)
     lake = world.lake
     blocks = blocks_of(lake.tables, lake.pipeline)
     if world.mode == "bounded":

@@ -353,6 +353,11 @@ class Pipeline(Intake, Named):
             found.setdefault(name, []).append(step)
         return {name: tuple(steps) for name, steps in found.items()}
 
+    def query_of(self, step: str) -> str:
+        """Name of the query that runs a step."""
+        found = self.queries.items()
+        return next(name for name, steps in found if step in {s.name for s in steps})
+
     def spec(self, step: str) -> StepSpec:
         """One step; KeyError if there is none of that name."""
         return {s.name: s for s in self.specs}[step]

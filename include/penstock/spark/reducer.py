@@ -17,8 +17,8 @@ from penstock.columns.marks import Marks
 from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
-from penstock.spark.mapper import Classes, to_windows
-from penstock.spark.tick import Status, Tick
+from penstock.spark.mapper import to_windows
+from penstock.spark.tick import Tick
 from penstock.spark.wire import Wire, packed, unpacked
 
 MANY_PARTS = 8
@@ -52,11 +52,16 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """What a shard gives for a micro-batch: partials of windows, answered or late."""
+    """What a shard gives for a micro-batch.
+
+    Attributes:
+        late, answers: partials of windows.
+        open_pairs: pairs (record, window) whose window is open.
+    """
 
     late: pa.Table
     answers: pa.Table
-    status: Status
+    open_pairs: int
 
 
 class Reducer:
@@ -65,14 +70,13 @@ class Reducer:
     def __init__(self, step: StepSpec, state: State) -> None:
         self.step, self.wire, self.buckets = step, Wire(step), state
 
-    def reduce(self, tick: Tick, partials: pa.Table, seed: pa.Table, classes: Classes) -> Reduced:
+    def reduce(self, tick: Tick, partials: pa.Table, seed: pa.Table) -> Reduced:
         """Add a micro-batch's partials, pass its late pairs on, answer what closed.
 
         Args:
             tick: the micro-batch.
             partials: of its records.
             seed: partials that were open before a generation's start.
-            classes: of the records whose task told this shard.
         """
         if tick.first:
             self.buckets.clear()
@@ -89,8 +93,7 @@ class Reducer:
         reached("inside state")
         self.buckets.updateValue(INDEX, (pickle.dumps(index, 5),))
         reached("after state")
-        still_open = sum(b.pairs for b in index.values())
-        return Reduced(late, answers, Status(tick, still_open, classes))
+        return Reduced(late, answers, sum(b.pairs for b in index.values()))
 
     def _load(self) -> dict[int, Bucket]:
         stored = self.buckets.getValue(INDEX)

@@ -14,7 +14,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from penstock.core.step import StepSpec
 from penstock.spark.mapper import Classes
 from penstock.spark.reducer import Reducer
-from penstock.spark.tick import Tick
+from penstock.spark.tick import Status, Tick
 from penstock.spark.wire import (
     ANSWER,
     CLASSES,
@@ -59,10 +59,11 @@ class StateHost(StatefulProcessor):
         reducer = self.reducers[tick.step]
         panes = reducer.wire.panes
         partials, seed = (table_in(received, kind, panes) for kind in (PARTIAL, SEED))
-        reduced = reducer.reduce(tick, partials, seed, classes)
+        reduced = reducer.reduce(tick, partials, seed)
         out = [packets(shard, LATE, reduced.late), packets(shard, ANSWER, reduced.answers)]
-        status = message(shard, STATUS, reduced.status.to_json())
-        yield pa.concat_tables([*out, status]).to_pandas()
+        status = Status(tick, reduced.open_pairs, classes)
+        out.append(message(shard, STATUS, status.to_json()))
+        yield pa.concat_tables(out).to_pandas()
 
     def close(self) -> None:
         """Nothing to release."""

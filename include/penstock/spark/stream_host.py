@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +22,6 @@ from pyspark.sql.streaming import StreamingQuery
 from penstock.config.pipeline import Mode, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
-from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.registry import Registry
@@ -85,7 +84,6 @@ class StreamHost:
         self.clock, self.pulse = clock, pulse
         self.door = Door(tables, pipeline, home, clock)
         self.queries: dict[str, StreamingQuery] = {}
-        self._stands_still: dict[str, str] = {}
         self._given_up: dict[str, str] = {}
         self._blocks: dict[str, int] = {}
         self._halt = threading.Event()
@@ -120,9 +118,9 @@ class StreamHost:
             for name in self.pipeline.queries:
                 self.queries[name] = start_query(
                     self.spark, self.tables, self.pipeline, name, self.clock, self._told,
-                    self._stands_still.__setitem__, records,
+                    self._give_up, records,
                 )  # fmt: skip
-                if not self._watch(lambda name=name: self._has_begun(name)):
+                if not self._watch(lambda name=name: not _is_undecided(self.queries[name])):
                     return
             if self._watch(self._finished):
                 self._end()
@@ -145,9 +143,6 @@ class StreamHost:
                 return True
             self._halt.wait(POLL_SECONDS)
         return False
-
-    def _has_begun(self, query: str) -> bool:
-        return query not in self.queries or not _is_undecided(self.queries[query])
 
     def _show(self) -> None:
         """Tell once that every query has sealed something, or has found nothing to seal."""
@@ -236,7 +231,7 @@ class StreamHost:
         )
         elapsed = max(time.monotonic() - self._began, 1e-3)
         self.pulse.beat(
-            block=min(n for name, n in self._blocks.items() if name not in self._stands_still),
+            block=min(n for name, n in self._blocks.items() if name not in self._given_up),
             records_per_second=round(self._sealed / elapsed, 1),
         )
         if self._works:
@@ -257,9 +252,8 @@ class StreamHost:
             raise StreamFailedError(
                 f"{self.pipeline.name}: ingest failed: {said}"
             ) from self._failure
-        for name, cause in [*self._stands_still.items()]:
-            if name not in self._given_up:
-                self._give_up(name, cause)
+        if len(self._given_up) == len(self.pipeline.specs):
+            self._end()
         for name, query in self.queries.items():
             if query.exception() is not None or not query.isActive:
                 self._fail(name, query.exception())
@@ -278,12 +272,13 @@ class StreamHost:
         ) from broken
 
     def _give_up(self, step: str, cause: str) -> None:
-        """Go on without a step that cannot; the next start tries it again, from where it stands."""
+        """Go on without a step that cannot; the next start tries it again, from where it stands.
+
+        In a thread of Spark's.
+        """
         self._given_up[step] = cause
         log.error("step=%s stands still: %s", step, cause)
         self.pulse.beat(step=step, error=cause)
-        if len(self._given_up) == len(self.pipeline.specs):
-            self._end()
         names, causes = ", ".join(self._given_up), "; ".join(self._given_up.values())
         self.pulse.beat(stands_still=f"{names} stands still, the other steps go on: {causes}")
 
@@ -304,7 +299,7 @@ class StreamHost:
         if (found := self._watchdog.stuck(owing, self.door.next_seq)) is None:
             return
         step, seconds = found
-        query = next(q for q, steps in self.pipeline.queries.items() if step in _names(steps))
+        query = self.pipeline.query_of(step)
         note_failure(self.tables, query)
         waiting = self.door.next_block - self._blocks[step]
         raise StreamFailedError(
@@ -347,7 +342,3 @@ def _finished_batches(query: StreamingQuery) -> int:
     """Number of the last micro-batch that is done; -1: none in this run."""
     progress = query.lastProgress
     return -1 if progress is None else int(progress["batchId"])
-
-
-def _names(steps: Iterable[StepSpec]) -> set[str]:
-    return {step.name for step in steps}

@@ -144,7 +144,7 @@ def drop_former_checkpoints(tables: Tables) -> int:
 
     The newest of a query stays, also of one that is no more: its stream may still run.
     """
-    filesystem, root = opened(tables.checkpoint(""))
+    filesystem, root = opened(tables.checkpoint())
     removed = 0
     for query in _listed(filesystem, root):
         numbers = sorted(_numbered(tables.checkpoint(query.base_name)))

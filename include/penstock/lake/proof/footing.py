@@ -7,7 +7,7 @@ worthless, and everything is audited. See docs/decisions/0026-audits-go-on.md.
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -113,13 +113,7 @@ def _at(table: Table, mine: pc.Expression, us: int) -> Footing | None:
     mine = mine & (pc.field("state") == PASSED)
     rows = read_table(table, ["run_id", "footing"], mine, within).to_pylist()
     found = None if rows[-1]["footing"] is None else Footing.from_text(rows[-1]["footing"])
-    if found is None:
-        return None
-    return Footing(**_fields(found) | {"run_id": rows[-1]["run_id"], "audited_at": us})
-
-
-def _fields(footing: Footing) -> dict[str, Any]:
-    return {name: getattr(footing, name) for name in Footing.__slots__}
+    return found and replace(found, run_id=rows[-1]["run_id"], audited_at=us)
 
 
 def contradicted(

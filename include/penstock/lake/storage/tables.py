@@ -380,10 +380,9 @@ class Tables:
     def _of(self, step: Definition, table: str) -> str:
         return self.uri(table, step.name, step.fingerprint)
 
-    def checkpoint(self, query: str, number: int | None = None) -> str:
-        """Spark's checkpoint of a query, or the folder of all it had: a cache, never the truth."""
-        parts = [part for part in (query, "" if number is None else str(number)) if part]
-        return self.uri("checkpoints", *parts)
+    def checkpoint(self, *parts: str | int) -> str:
+        """Spark's checkpoint of a query and number, or the folder of those: a cache, no truth."""
+        return self.uri("checkpoints", *map(str, parts))
 
 
 def opened(place: str) -> tuple[pa.fs.FileSystem, str]:
