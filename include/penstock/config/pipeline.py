@@ -1,19 +1,15 @@
 """The model of a pipeline file. The reference page is generated from the descriptions here."""
 
-import errno
 import hashlib
 import json
-import re
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Any, Literal, Self
+from zoneinfo import ZoneInfo
 
-from croniter import croniter
 from pydantic import (
-    AfterValidator,
     AwareDatetime,
     Field,
     NonNegativeInt,
@@ -21,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from penstock.config.forms import Cron, Form, Zone
 from penstock.config.model import ColumnName, Model, Name, alike
 from penstock.config.step import StepConfig
 from penstock.core.measure import ColumnType
@@ -28,57 +25,11 @@ from penstock.core.step import StepSpec
 from penstock.core.urgency import Urgency
 from penstock.core.window import micros
 
-CRON_FIELDS = 5
 RESERVED = (
     "event_time", "arrival_seq", "block", "ingest_time", "origin", "extra", "undeclared", "read_as"
 )  # fmt: skip
-COUNTS = ("s", "ms", "us")
-OTHER_ZONES = ("right/", "posix")
-"""Of clocks that count leap seconds; the same ones once more."""
-NO_FILE = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 TOGETHER, APART = "together", "apart"
 """Names of queries: of the one that runs all steps but those that run apart."""
-DIRECTIVES = "YymbBdjHIpMSfzaA%"
-
-
-def _is_cron(text: str) -> str:
-    if len(text.split()) != CRON_FIELDS or not croniter.is_valid(text):
-        raise ValueError(f"'{text}' is not a cron line of five fields, as in '*/15 * * * *'")
-    return text
-
-
-def _is_zone(text: str) -> str:
-    try:
-        ZoneInfo(text)
-        is_one = not text.startswith(OTHER_ZONES)
-    except (ZoneInfoNotFoundError, ValueError):
-        is_one = False
-    except OSError as failed:
-        if failed.errno not in NO_FILE:  # no descriptor is left: that says nothing of the zone
-            raise
-        is_one = False
-    if not is_one:
-        raise ValueError(f"'{text}' is not a time zone, as in Europe/Vienna")
-    return text
-
-
-def _is_form(text: str) -> str:
-    if text in COUNTS:
-        return text
-    used = set(re.findall(r"%(.?)", text))
-    day = {"j"} <= used or ("d" in used and used & set("mbB"))
-    if not (used <= set(DIRECTIVES) and used & set("yY") and day):
-        raise ValueError(
-            f"'{text}' is not how instants are written: s, ms or us since 1970, or a form with its"
-            " year, month and day as in '%d.%m.%Y %H:%M:%S' or '%d/%b/%Y:%H:%M:%S %z' (known are"
-            f" %{' %'.join(DIRECTIVES)})"
-        )
-    return text
-
-
-Cron = Annotated[str, AfterValidator(_is_cron)]
-Zone = Annotated[str, AfterValidator(_is_zone)]
-Form = Annotated[str, AfterValidator(_is_form)]
 
 
 class Ambiguous(StrEnum):
