@@ -63,6 +63,18 @@ class Mode(StrEnum):
     BOUNDED = "bounded"
 
 
+class After(StrEnum):
+    """What becomes of a source's file once its records are sealed."""
+
+    KEEP = "keep"
+    DELETE = "delete"
+    ARCHIVE = "archive"
+
+
+OF_SOURCE = {"after", "archive"}
+"""Keys of a source that say nothing of how it is read."""
+
+
 class History(Model):
     """Records that were there before the stream: a folder of files, or a Delta table."""
 
@@ -77,7 +89,7 @@ class History(Model):
         default="0 0 1 * *", description="Data intervals of the preload's Backfill dialog."
     )
 
-    @field_validator("files", "delta")
+    @field_validator("files", "delta", "archive", check_fields=False)
     @classmethod
     def _is_of_this_machine(cls, value: str | None) -> str | None:
         scheme, found, _ = (value or "").partition("://")
@@ -87,6 +99,17 @@ class History(Model):
             )
         if value == "":
             raise ValueError("an empty place. Name a folder")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stays(cls, value: Any) -> Any:
+        mine = OF_SOURCE - cls.model_fields.keys()
+        if isinstance(value, dict) and (strange := sorted(mine & value.keys())):
+            raise ValueError(
+                f"{' and '.join(strange)}: files of a history stay, since it may be preloaded by"
+                " intervals. Name it at source, or delete it"
+            )
         return value
 
     @model_validator(mode="after")
@@ -108,6 +131,29 @@ class Source(History):
         gt=timedelta(0),
         description="Silence after which a live source's watermark goes to the newest event time.",
     )
+    after: After = Field(
+        default=After.KEEP,
+        description="What becomes of a file all of whose records are sealed: it stays, is deleted,"
+        " or is moved to `archive`.",
+    )
+    archive: str | None = Field(
+        default=None,
+        description="Folder, outside the source; relative: below the home folder. Files keep their"
+        " paths from the source's folder.",
+    )
+
+    @model_validator(mode="after")
+    def _has_an_archive(self) -> Self:
+        if self.delta is not None and self.after is not After.KEEP:
+            raise ValueError(
+                f"after: {self.after}: the files of a Delta table are the table's. Delete after,"
+                " and vacuum the table instead"
+            )
+        if self.archive is None and self.after is After.ARCHIVE:
+            raise ValueError("after: archive needs a folder: archive: FOLDER, outside the source")
+        if self.archive is not None and self.after is not After.ARCHIVE:
+            raise ValueError("archive has no effect without after: archive. Add that, or delete it")
+        return self
 
 
 class ColumnConfig(Model):
@@ -271,8 +317,9 @@ class Definition(Intake):
         return cls.model_validate_json(text)
 
     def to_text(self) -> str:
-        """As JSON."""
-        return self.model_dump_json(by_alias=True)
+        """As JSON; of a source whose files stay as before there was a choice."""
+        stays = {"source": OF_SOURCE} if self.source.after is After.KEEP else None
+        return self.model_dump_json(by_alias=True, exclude=stays)
 
 
 class Pipeline(Intake, Named):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.config.catalog import Catalog, ConfigDriftError, UnknownPipelineError
+from penstock.config.pipeline import Definition
 
 GOOD = """\
 source: {files: in, format: jsonl}
@@ -96,6 +97,26 @@ PROBLEMS = {
         " between would belong to no window. Lower slide to at most 1:00:00."]),
     "half a landmark": (GOOD.replace("{size: PT1H}", "{period: PT1H}"), [
         "bad.yaml:9  steps.per_site.window  a landmark window needs both since and period"]),
+    "an archive without a folder": (GOOD.replace("jsonl}", "jsonl, after: archive}"), [
+        "bad.yaml:1  source  after: archive needs a folder: archive: FOLDER, outside the source"]),
+    "an archive for nothing": (GOOD.replace("jsonl}", "jsonl, archive: done}"), [
+        "bad.yaml:1  source  archive has no effect without after: archive. Add that, or delete"
+        " it"]),
+    "an archive elsewhere": (
+        GOOD.replace("jsonl}", "jsonl, after: archive, archive: 's3://done'}"), [
+        "bad.yaml:1  source.archive  s3:// cannot be read yet. Name a folder of this machine:"
+        " mount or copy it"]),
+    "an unknown after": (GOOD.replace("jsonl}", "jsonl, after: deleted}"), [
+        "bad.yaml:1  source.after  Input should be 'keep', 'delete' or 'archive'. Did you mean"
+        " delete?"]),
+    "a table whose files are to go": (
+        GOOD.replace("{files: in, format: jsonl}", "{delta: in, after: delete}"), [
+        "bad.yaml:1  source  after: delete: the files of a Delta table are the table's. Delete"
+        " after, and vacuum the table instead"]),
+    "a history whose files are to go": (
+        GOOD + "history:\n  files: old\n  after: archive\n  archive: done\n", [
+        "bad.yaml:14  history  after and archive: files of a history stay, since it may be"
+        " preloaded by intervals. Name it at source, or delete it"]),
     "two slacks": (GOOD.replace("{fixed: PT5M}", "{fixed: PT5M, max_delay: {bound: PT1H}}"), [
         "bad.yaml:13  steps.per_site.slack  name one policy: {fixed: PT5M},"
         " {max_delay: {bound: PT12H}}, {quantile: {}} or {pd: {}}"]),
@@ -319,3 +340,17 @@ def test_two_files_of_one_name_are_a_problem(tmp_path: Path) -> None:
     catalog = Catalog.read(tmp_path)
     assert [p.name for p in catalog.pipelines] in ([], ["a"])
     assert catalog.errors
+
+
+def test_what_becomes_of_files_is_written_down_with_a_plan_only_where_they_do_not_stay(
+    tmp_path: Path,
+) -> None:
+    texts = []
+    for more in ("", ", after: keep", ", after: archive, archive: done"):
+        catalog = read(tmp_path, GOOD.replace("jsonl}", f"jsonl{more}}}"))
+        definition = catalog.pipeline("bad").definition
+        texts.append(definition.to_text())
+        assert Definition.from_text(texts[-1]) == definition
+    assert texts[0] == texts[1]
+    assert '"after"' not in texts[0], "as plans of former versions"
+    assert '"after":"archive","archive":"done"' in texts[2]

@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 import pyarrow.fs
 
-from penstock.config.pipeline import History, Pipeline
+from penstock.config.pipeline import History, Pipeline, Source
 from penstock.core.errors import ConfigError
 from penstock.core.place import is_remote, path_of, uri_of
 from penstock.lake.ingest.delta_log import DeltaSourceError, opened, refuse_mapping
 from penstock.lake.ingest.listing import Apart, is_utf8, listed, table_of, within
 from penstock.lake.ingest.reading import SourceError
+
+ARCHIVE = ("source", "archive")
+OUTSIDE = "Name a folder outside: archived files would come in again, or stand in the way"
 
 
 class PlaceProblem(NamedTuple):
@@ -33,6 +36,11 @@ def folder_of(config: History, home: Path) -> str:
     if not is_utf8(folder):
         raise ConfigError(f"{said(folder)}: a folder's name there is not UTF-8. Rename it.")
     return folder
+
+
+def archive_of(source: Source, home: Path) -> str | None:
+    """Where files go whose records are sealed; none: they are not archived."""
+    return None if source.archive is None else str((home / path_of(source.archive)).absolute())
 
 
 def folder_name(config: History, home: Path) -> str:
@@ -98,7 +106,16 @@ def problems(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
             except SourceError as away:
                 what = f"cannot be listed: {away.path}: {away.why}"
                 found.append(PlaceProblem(keys, what, "See that it can be read"))
-    return found
+    return found + _of_archive(pipeline.source, home)
+
+
+def _of_archive(source: Source, home: Path) -> list[PlaceProblem]:
+    """What speaks against an archive as it is now: a mount that is away is not filled beneath."""
+    folder = archive_of(source, home)
+    if folder is None or (wrong := _not_a_folder(folder)) is None:
+        return []
+    remedy = wrong[1] or f"Make it now (a relative one lies below {home})"
+    return [PlaceProblem(ARCHIVE, f"the folder {folder} {wrong[0]}", remedy)]
 
 
 def _not_a_folder(folder: str) -> tuple[str, str] | None:
@@ -168,7 +185,21 @@ def _overlap(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
         if _feeds_itself(config, pipeline, folder, lake):
             what = f"{folder} and the lake {lake} lie in each other: records would come in again"
             found.append(PlaceProblem(keys, what, "Name a folder of the source's own"))
-    return found
+    return found + _archive_overlaps(pipeline, home, lake)
+
+
+def _archive_overlaps(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
+    """What is archived must not come in again."""
+    archive = archive_of(pipeline.source, home)
+    if archive is None:
+        return []
+    others = {f"the {keys[0]}'s": folder_of(config, home) for keys, config in _sources(pipeline)}
+    others |= {} if is_remote(lake) else {"the lake": str(path_of(lake))}
+    return [
+        PlaceProblem(ARCHIVE, f"{archive} and {whose} {folder} lie in each other", OUTSIDE)
+        for whose, folder in others.items()
+        if _meet(folder, archive)
+    ]
 
 
 def _feeds_itself(config: History, pipeline: Pipeline, folder: str, lake: str) -> bool:
