@@ -22,12 +22,13 @@ from penstock.core.errors import ConfigError, TerminalError
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.ingest.ahead import Outlook
+from penstock.lake.ingest.clearing import Clearing
 from penstock.lake.ingest.judging import judged_items
 from penstock.lake.ingest.notices import BY_ORDER
 from penstock.lake.ingest.numbered import Numbered, numbered
 from penstock.lake.ingest.origins import waiting_of
 from penstock.lake.ingest.place import check_apart
-from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, reading_of
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, clears_by, reading_of
 from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.rows import block_rows
 from penstock.lake.ingest.undeclared import Undeclared
@@ -62,6 +63,7 @@ class Door:
         self._waiting = waiting_of(pipeline, home, tables.lake)
         self._definition = pipeline.definition.to_text()
         self._terms = {self._definition: Terms(pipeline.definition, tables, home)}
+        self._clearing = Clearing(pipeline, home, self._waiting[LIVE], tables, clock)
         self._outlook = Outlook(pipeline)
         self._open: deque[Plan] = deque()
         self._last: Plan | None = None
@@ -103,8 +105,10 @@ class Door:
         if plan is None:
             last = self._last_live
             self._ended = last is not None and last.kind is BlockKind.END
-            return -1
-        return self._carry_out(plan)
+        received = -1 if plan is None else self._carry_out(plan)
+        if origin == LIVE:
+            self._clearing.work(() if plan is None or plan.origin != LIVE else plan.items)
+        return received
 
     @property
     def ended(self) -> bool:
@@ -134,10 +138,12 @@ class Door:
             self._arrived = max(self._arrived, self._last.arrived_at)
             if self._last.origin == LIVE:
                 self._last_live = self._last
+            self._clearing.planned(self._last)
+            definition = self._last.definition
             for origin, waiting in self._waiting.items():
                 waiting.take(
                     self._last.items, row["number"], own=origin == row["origin"],
-                    reading=reading_of(self._last.definition),
+                    reading=reading_of(definition), cleared=clears_by(definition),
                 )  # fmt: skip
         sealed = self._block_tail.take()
         if sealed.num_rows:

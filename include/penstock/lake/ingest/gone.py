@@ -31,11 +31,24 @@ def lost(known: Known, missing: Missing) -> list[TakenFile]:
 
 
 def gone(known: Known) -> Iterator[list[Had]]:
-    """What was taken of each file that was not there at the last look, unless a person knows."""
+    """What was taken of each file that was not there at the last look.
+
+    Unless a person knows, or its source does not keep what was taken.
+    """
     for file in known.here():
         some = known.counting(file)
-        if file not in known.present and not all(_is_settled(known, had) for had in some):
+        if file in known.present or all(_is_settled(known, had) for had in some):
+            continue
+        if not (is_whole(some) and all(had.place[0] <= known.cleared_upto for had in some)):
             yield some
+
+
+def is_whole(some: Sequence[Had]) -> bool:
+    """Whether all rows, or bytes, of a file were taken."""
+    items = [had.item for had in some]
+    if any(map(is_span, items)):
+        return False
+    return not minus((0, FOREVER), [extent_of(item) for item in items])
 
 
 def not_taken_again(known: Known, files: Sequence[Found]) -> str | None:
@@ -75,10 +88,8 @@ def emptied(missing: Missing, files: Sequence[Found]) -> dict[str, int]:
 def begun(missing: Missing) -> str | None:
     """A file that is gone, and of which a part was never taken."""
     for some in missing:
-        items = [had.item for had in some]
-        whole = any(map(is_span, items)) or not minus((0, FOREVER), [extent_of(i) for i in items])
-        if not whole:
-            return items[0].path
+        if not (is_whole(some) or any(is_span(had.item) for had in some)):
+            return some[0].item.path
     return None
 
 

@@ -50,6 +50,7 @@ class Item:
         ending: digest of its last bytes when it was planned; empty: not known.
         head: of which file it is a part: the place (plan and path) of its first one; FIRST: that
             is this one; empty: a former version's.
+        born: when it was made, nanoseconds since the epoch; 0: not known, or of no use.
     """
 
     path: str
@@ -73,6 +74,7 @@ class Item:
     inode: int = 0
     ending: str = ""
     head: str = ""
+    born: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

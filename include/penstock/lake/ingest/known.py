@@ -7,16 +7,26 @@ time, device, number and a digest of its end; and of the rest of a file, of whic
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.lake.ingest.item import FIRST, Item, is_grown
 from penstock.lake.ingest.listing import Found
 from penstock.lake.ingest.spans import is_span
-from penstock.lake.ingest.taken import Had, How, Like, Mark, TakenFile, mark, place_of
+from penstock.lake.ingest.taken import (
+    Had,
+    How,
+    Like,
+    Mark,
+    Match,
+    TakenFile,
+    add,
+    as_read,
+    is_dealt_anew,
+    mark,
+    place_of,
+)  # fmt: skip
 from penstock.lake.log.files import GONE, Decided, Place, State
 
-Match = tuple[TakenFile | None, Like | None]
-"""What a file was taken as, and how it still is that; only by its name: not at all."""
 Ending = Callable[[Found | Item, int], str]
 """Digest of the bytes before a size of a file as it is now, where there is a record in them."""
 
@@ -31,13 +41,17 @@ class Known:
         decided: what a person decided.
         present: what was taken of the files that were there at the last look.
         returned: what a person said is gone, and was there at a look since.
+        born: when a file was made.
+        cleared_upto: files that plans up to this one took may have been removed since, by us.
     """
 
     folder: str
     ending: Ending
+    born: Callable[[Found | Item], int]
     decided: Decided = field(default_factory=Decided)
     present: set[TakenFile] = field(default_factory=set)
     returned: set[TakenFile] = field(default_factory=set)
+    cleared_upto: int = -1
     _heads: dict[str, TakenFile] = field(default_factory=dict)
     _names: dict[str, list[TakenFile]] = field(default_factory=dict)
     _inodes: dict[int, list[TakenFile]] = field(default_factory=dict)
@@ -66,16 +80,16 @@ class Known:
         file.parts.append(had)
         file.own |= own
         for name in {item.path, item.real or item.path} if own else ():
-            _add(self._names, name, file)
+            add(self._names, name, file)
         if item.root and item.version < 0:
-            _add(self._places, place_of(item.root, item), file)
+            add(self._places, place_of(item.root, item), file)
             self._others |= set() if own else {item.root}
         if item.inode:
-            _add(self._inodes, item.inode, file)
-        _add(self._states, (item.size, item.modified), file)
+            add(self._inodes, item.inode, file)
+        add(self._states, (item.size, item.modified), file)
         if item.ending:
             self._sizes.add(item.size)
-            _add(self._contents, (item.size, item.ending), file)
+            add(self._contents, (item.size, item.ending), file)
 
     def _of(self, item: Item, place: str) -> TakenFile:
         """The file of which an item is a part."""
@@ -98,11 +112,11 @@ class Known:
         for (number, path), inode in inodes:
             file = self._heads.get(f"{number}:{path}")
             if file is not None and inode:
-                _add(self._inodes, inode, file)
+                add(self._inodes, inode, file)
         for (number, path), state in [*decided.as_it_is.items(), *decided.seen.items()]:
             file = self._heads.get(f"{number}:{path}")
             if file is not None:
-                _add(self._states, state, file)
+                add(self._states, state, file)
 
     def look(self, files: Sequence[Found]) -> list[How]:
         """How the files that lie there now stand to what was taken."""
@@ -254,6 +268,13 @@ class Known:
     def _is_given_up(self, parts: Sequence[Had]) -> bool:
         return all(had.place in self.decided.given_up for had in parts)
 
+    def forget(self, file: TakenFile) -> None:
+        """Its file was removed: its number on the disk tells nothing any more."""
+        for had in file.parts:
+            for number in (had.item.inode, self.decided.lies.get(had.place, 0)):
+                if file in (some := self._inodes.get(number, [])):
+                    some.remove(file)
+
     def counting(self, file: TakenFile) -> list[Had]:
         """Its parts, without what is to be taken again."""
         return [had for had in file.parts if had.place not in self.decided.again]
@@ -276,6 +297,8 @@ class Known:
             parts = self.counting(taken)
             if self._is_given_up(parts) or self._is_other_of_table(file, taken):
                 continue  # nothing of it was read: only its name counts
+            if is_dealt_anew(parts, file.inode, lambda: self.born(file)):
+                continue
             if (like := self._likeness(parts, file)) is not None:
                 return taken, like
         return None, None
@@ -296,7 +319,7 @@ class Known:
         """How a file with the same number is still the one that was taken."""
         state, items = (file.size, file.modified), []
         for had in parts:
-            item = self._as_read(had)
+            item = as_read(had, self.decided)
             if item.inode == file.inode:
                 items.append(item)
             elif self.decided.lies.get(had.place) != file.inode:
@@ -310,14 +333,6 @@ class Known:
             if is_grown(item, file.size, file.inode, lambda size: self.ending(file, size)):
                 return Like.GROWN
         return None
-
-    def _as_read(self, had: Had) -> Item:
-        """An item as it was read, if that was decided."""
-        if had.place not in self.decided.as_it_is:
-            return had.item
-        size, modified = self.decided.as_it_is[had.place]
-        inode, end = self.decided.read_as.get(had.place, (0, ""))
-        return replace(had.item, size=size, modified=modified, inode=inode, ending=end, device=0)
 
     def _by_name(self, file: Found | Item) -> TakenFile | None:
         """What was taken under its name, of its size and time; behind a link also of its end."""
@@ -348,7 +363,7 @@ class Known:
         """What was taken with its size, time and end."""
         for taken in self._states.get((file.size, file.modified), ()):
             parts = self.counting(taken)
-            items = [item for item in map(self._as_read, parts) if item.ending]
+            items = [item for had in parts if (item := as_read(had, self.decided)).ending]
             if not items or self._is_given_up(parts):
                 continue
             if any(item.modified == file.modified and self._ends_alike(item, file)
@@ -382,9 +397,3 @@ class Known:
 
     def _known(self, had: Had) -> list[State]:
         return self.decided.known(had.place, (had.item.size, had.item.modified))
-
-
-def _add(index: dict, key: object, file: TakenFile) -> None:  # type: ignore[type-arg]
-    some = index.setdefault(key, [])
-    if file not in some:
-        some.append(file)

@@ -18,6 +18,8 @@ from penstock.lake.storage.durable import LOG
 log = logging.getLogger(__name__)
 
 MOUNTS = Path("/proc/self/mountinfo")
+CELL = ".penstock-removed-"
+"""Begins the name of a hidden folder for what is being removed (``removal``)."""
 NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
@@ -64,6 +66,7 @@ class Listing:
         folder: which folder it was: device and number.
         mounts: how much is mounted, one over the other, at which folders within.
         folders: all folders within, without links.
+        cells: hidden ones of a process that was killed while it removed files.
     """
 
     files: list[Found] = field(default_factory=list)
@@ -72,6 +75,7 @@ class Listing:
     folder: tuple[int, int] = (0, 0)
     mounts: Counter[str] = field(default_factory=Counter)
     folders: set[str] = field(default_factory=set)
+    cells: list[str] = field(default_factory=list)
 
     def away(self, before: "Listing") -> str | None:
         """A folder where something was mounted before and is not now."""
@@ -180,6 +184,8 @@ class _Walk:
                 if entry.name == LOG:
                     _refuse_table(real)
                 if entry.name.startswith((".", "_")):
+                    if entry.name.startswith(CELL):
+                        self.out.cells.append(f"{real}/{entry.name}")
                     continue
                 if is_utf8(entry.name):
                     yield entry

@@ -81,6 +81,18 @@ NOWHERE = (
     " the link"
 )
 
+LINKED = "files are reached by a link, and stay: what is removed lies in the source's folder itself"
+UNREAD = (
+    "files stay since nothing of them could be read: mend them, and penstock retake PIPELINE FILE"
+    " takes them"
+)
+PUT_BACK = (
+    "files have the name, size and time of others that were taken, but are not these: put back or"
+    " copied; they stay"
+)
+NOT_ARCHIVED = "files cannot be moved to the archive now, it is tried again: {why}"
+NOT_REMOVED = "files cannot be removed now, it is tried again: {why}"
+
 
 class Notices:
     """What is odd about files of a source, said when it is new.

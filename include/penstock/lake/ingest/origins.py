@@ -7,6 +7,7 @@ from pathlib import Path
 from penstock.config.pipeline import Pipeline
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.place import kept_apart
+from penstock.lake.ingest.plan import clears_by
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.log.blocks import HISTORY, LIVE
 from penstock.lake.log.files import decided
@@ -35,11 +36,14 @@ def take_all(sources: Mapping[str, Waiting], tables: Tables) -> None:
         sources: by origin.
         tables: of their pipeline.
     """
-    plans = read_table(Table(tables.plans()), ["number", "origin", "positions"])
+    plans = read_table(Table(tables.plans()), ["number", "origin", "positions", "definition"])
     for row in plans.sort_by("number").to_pylist():
         items = [Item(**item) for item in json.loads(row["positions"])]
         for origin, waiting in sources.items():
-            waiting.take(items, row["number"], own=row["origin"] == origin)
+            waiting.take(
+                items, row["number"], own=row["origin"] == origin,
+                cleared=bool(row["definition"]) and clears_by(row["definition"]),
+            )  # fmt: skip
     decisions = Table(tables.decisions())
     if decisions.exists():
         known = decided(decisions)

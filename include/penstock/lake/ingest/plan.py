@@ -12,7 +12,7 @@ from penstock.core.slack import BlockKind
 from penstock.core.window import instant, micros
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.seen import SeenIds
-from penstock.lake.ingest.source import Waiting
+from penstock.lake.ingest.source import Waiting, clears
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
@@ -24,6 +24,12 @@ APPLICATION = "ingest"
 def reading_of(definition: str) -> str:
     """How a plan's event times are read, by the text of its definition."""
     return Definition.from_text(definition).reading
+
+
+@lru_cache(maxsize=64)
+def clears_by(definition: str) -> bool:
+    """Whether a plan's files go once it is sealed, by the text of its definition."""
+    return clears(Definition.from_text(definition).source)
 
 
 @dataclass(frozen=True, slots=True)

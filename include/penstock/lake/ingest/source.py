@@ -3,33 +3,29 @@
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from penstock.config.pipeline import FileFormat, FileOrder, History
+from penstock.config.pipeline import After, FileFormat, FileOrder, History, Source
 from penstock.core.errors import ConfigError
 from penstock.core.place import uri_of
 from penstock.core.window import FOREVER
 from penstock.lake.ingest import notices
+from penstock.lake.ingest.born import born
 from penstock.lake.ingest.delta_feed import APART, DeltaFeed
 from penstock.lake.ingest.delta_log import DeltaSourceError
 from penstock.lake.ingest.ending import line_end
+from penstock.lake.ingest.footers import Footers
 from penstock.lake.ingest.gone import emptied, gone, lost, not_there, partly, refuse_rests
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.known import Known
 from penstock.lake.ingest.listing import Apart, Found, Listing
 from penstock.lake.ingest.notices import Notices
-from penstock.lake.ingest.parquet import rows_of
 from penstock.lake.ingest.place import said
 from penstock.lake.ingest.quiet import Quiet
-from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart
-from penstock.lake.ingest.received import refuse_gone
+from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.spans import Span, extent_of, is_span, is_stopped, minus, span_of, wanted
 from penstock.lake.ingest.taken import READ, Had, How, Like, TakenFile, once
 from penstock.lake.ingest.whereabouts import Whereabouts
@@ -40,8 +36,6 @@ from penstock.lake.storage.tables import opened as opened_place
 RECORDS_PER_PLAN = 250_000
 BYTES_PER_PLAN = 64 << 20
 FILES_PER_PLAN = 256
-READERS = 8
-"""Footers read at once."""
 
 
 class Waiting:
@@ -61,6 +55,8 @@ class Waiting:
         feed: of a Delta table; none: it is a folder of files.
         places: where its files lie.
         notices: what is odd about which files, by their paths in the folder; likewise.
+        listing: what lay there when it was listed last.
+        clears: its files go once their records are sealed.
         emptied: folders that held files that were taken, and hold nothing now; likewise.
     """
 
@@ -70,16 +66,19 @@ class Waiting:
         self.root = self.places.root
         self.uri = uri_of(self.root)
         self.filesystem, _ = opened_place(self.uri)
-        self.known = Known(self.places.folder(), self.places.ending)
+        self.known = Known(self.places.folder(), self.places.ending, self.places.born)
+        self.clears = clears(config)
+        self.known.cleared_upto = FOREVER if self.clears else -1
         self.changed: list[str] = []
         self.emptied: dict[str, int] = {}
         self._queue: deque[Found] = deque()
         self._missed: list[Found] = []
         self._missing: list[list[Had]] = []
-        self._listing = Listing()
+        self.listing = Listing()
+        self._removed: set[Found] = set()
         self._quiet = Quiet(self.root)
         self._asked: Span | None = None
-        self._rows: dict[Item, int | None] = {}
+        self._footers = Footers(self.places, self.filesystem)
         self.notices = Notices(self.root)
         self.reading = ""
         self.feed: DeltaFeed | None = None
@@ -89,8 +88,9 @@ class Waiting:
             self.places.feed = self.feed
 
     def take(
-        self, items: Sequence[Item], number: int = -1, *, own: bool = True, reading: str = ""
-    ) -> None:
+        self, items: Sequence[Item], number: int = -1, *, own: bool = True, reading: str = "",
+        cleared: bool = False,
+    ) -> None:  # fmt: skip
         """Note that these were taken.
 
         Args:
@@ -98,7 +98,10 @@ class Waiting:
             number: of the plan.
             own: of this source; else of the pipeline's other one.
             reading: how event times were read.
+            cleared: files that were taken by then are not kept.
         """
+        if cleared and own and isinstance(self.config, Source):
+            self.known.cleared_upto = max(self.known.cleared_upto, number)
         if self.feed is not None:
             self.feed.take(map(self.places.own, items), own=own)
         for item in items:
@@ -126,11 +129,11 @@ class Waiting:
         asked, listed = wanted(since, until), self._asked
         self._asked = None  # what fails is listed anew
         chosen = _one_plan(self._queued(since, until)) if asked == listed else []
-        if not chosen and (closely or self._listing.astray or not self._quiet.holds()):
+        if not chosen and (closely or self.listing.astray or not self._quiet.holds()):
             self._list()
             chosen = _one_plan(self._queued(since, until))
         if not chosen:
-            refuse_rests(self.known, self._missing, self._listing, self.root)
+            refuse_rests(self.known, self._missing, self.listing, self.root)
         self._asked = asked
         return chosen
 
@@ -149,6 +152,11 @@ class Waiting:
         if self.known.is_others(item):
             raise DeltaSourceError(self.root, notices.OTHERS.format(file=said(item.path)), APART)
         return item
+
+    def removed(self, file: Found, taken: TakenFile) -> None:
+        """Take note that a file that was taken is not there any more, since it was listed."""
+        self._removed.add(file)
+        self.known.forget(taken)
 
     def refuse_emptied(self) -> None:
         """See that nothing that may be to come is away, as far as it was listed last.
@@ -177,10 +185,10 @@ class Waiting:
         self._quiet.begin()
         self.known.folder = self.places.folder()
         found = self.places.listed()
-        if not found.files and self._listing.files and found.folder != self._listing.folder:
+        if not found.files and self.listing.files and found.folder != self.listing.folder:
             why = "an empty folder stands where there was another one: is what was mounted away?"
             raise SourceError(self.root, why)
-        if (away := found.away(self._listing)) is not None:
+        if (away := found.away(self.listing)) is not None:
             why = "what was mounted there is away: mount it again, or remove the folder"
             raise SourceError(away, why)
         if self.config.order is FileOrder.NAME:
@@ -188,7 +196,9 @@ class Waiting:
         else:
             found.files.sort(key=lambda f: (f.modified, f.path))
         fresh = self._told_apart(found.files)
-        self._listing, self._queue, self._rows = found, deque(fresh), {}
+        self.listing, self._queue = found, deque(fresh)
+        self._footers.forget()
+        self._removed.clear()
         for why, paths in found.odd.items():
             self.notices.say(f"left alone: {why}", paths, growth=2)  # one may come beside each file
         self._missing = [*gone(self.known)]
@@ -216,7 +226,7 @@ class Waiting:
         if self.feed is None:
             self._list()
         changed = {*self.changed}
-        return [(f, self.known.states(f)[-1]) for f in self._listing.files if f.path in changed]
+        return [(f, self.known.states(f)[-1]) for f in self.listing.files if f.path in changed]
 
     def unlike(self) -> list[tuple[Found | None, TakenFile]]:
         """What lies there otherwise than it was taken, or does not any more, and what was taken.
@@ -225,7 +235,7 @@ class Waiting:
             SourceError: it cannot be listed now.
         """
         self._list()
-        found = [(file, *self.known.match(file)) for file in self._listing.files]
+        found = [(file, *self.known.match(file)) for file in self.listing.files]
         other = [(f, taken) for f, taken, like in found if taken and like is not Like.SAME]
         return [*other, *((None, file) for file in lost(self.known, self._missing))]
 
@@ -269,11 +279,13 @@ class Waiting:
             some = [*islice(queue, at, at + FILES_PER_PLAN)]
             items = [i for f in some if not self._is_done(f, since, until) for i in self._now(f)]
             if since is None and until is None:
-                self._count(items)
+                self._footers.count(items)
             for item in items:
                 yield from self._parts(item, since, until)
 
     def _is_done(self, found: Found, since: int | None, until: int | None) -> bool:
+        if found in self._removed:
+            return True
         taken = self.known.had(found)
         if not taken or is_stopped(taken, since, until):
             return False
@@ -297,25 +309,8 @@ class Waiting:
                 real="" if found.real == found.path else found.real, root=self.known.folder,
                 device=about.st_dev, inode=about.st_ino,
                 ending=self.places.end_of(real, about.st_size),
+                born=born(real) if self.clears else 0,
             )  # fmt: skip
-
-    def _count(self, items: Sequence[Item]) -> None:
-        """Read the footers that will be asked for, several at once: a mount may be slow."""
-        unread = [i for i in items if i.format == FileFormat.PARQUET.value and i not in self._rows]
-        if len(unread) > 1:
-            with told_apart(self.root), ThreadPoolExecutor(READERS) as readers:
-                self._rows.update(zip(unread, readers.map(self._rows_of, unread), strict=True))
-
-    def _rows_of(self, item: Item) -> int | None:
-        """Rows of a Parquet file; none: its content says nothing."""
-        try:
-            with opened(self.places.full(item)) as file:
-                return rows_of(pq.read_metadata(pa.PythonFile(file, mode="r")))
-        except SourceError as away:
-            refuse_gone(self.places.full(item), self.filesystem, away)
-            raise
-        except BROKEN:
-            return None
 
     def _parts(self, item: Item, since: int | None, until: int | None) -> Iterator[Item]:
         head = self.known.head(item)
@@ -361,7 +356,7 @@ class Waiting:
             raise SourceError(place, notices.REST)
 
     def _row_parts(self, item: Item, left: Sequence[Span], *, fresh: bool) -> Iterable[Item]:
-        total = self._rows[item] if item in self._rows else self._rows_of(item)
+        total = self._footers.rows(item)
         if total is None:  # the plan's reader will say so, once
             yield replace(item, first=left[0][0])
             return
@@ -383,6 +378,11 @@ class Waiting:
             yield replace(item, first=at, end=end)
             at = end
         yield replace(item, first=at, end=-1 if until == FOREVER else until)
+
+
+def clears(config: History) -> bool:
+    """Whether a source's files go once their records are sealed."""
+    return isinstance(config, Source) and config.after is not After.KEEP
 
 
 def _one_plan(parts: Iterable[Item]) -> list[Item]:

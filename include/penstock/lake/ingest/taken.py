@@ -1,14 +1,14 @@
 """What plans have taken of one file, and how what lies there may stand to it."""
 
 import os
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.listing import Found
-from penstock.lake.log.files import Place
+from penstock.lake.log.files import Decided, Place
 
 
 class How(Enum):
@@ -57,6 +57,8 @@ class TakenFile:
     parts: list[Had] = field(default_factory=list)
 
 
+Match = tuple[TakenFile | None, Like | None]
+"""What a file was taken as, and how it still is that; only by its name: not at all."""
 Mark = tuple[int, int, int, int]
 """Device, number, size and modification: which file it is on the disk, as it is."""
 
@@ -69,6 +71,28 @@ def place_of(root: str, file: Found | Item) -> str:
 def mark(file: Found | Item) -> Mark:
     """Which file it is on the disk, as it is."""
     return file.device, file.inode, file.size, file.modified
+
+
+def as_read(had: Had, decided: Decided) -> Item:
+    """An item as it was read, if that was decided."""
+    if had.place not in decided.as_it_is:
+        return had.item
+    size, modified = decided.as_it_is[had.place]
+    inode, end = decided.read_as.get(had.place, (0, ""))
+    return replace(had.item, size=size, modified=modified, inode=inode, ending=end, device=0)
+
+
+def is_dealt_anew(parts: Iterable[Had], inode: int, born: Callable[[], int]) -> bool:
+    """Whether a file was made after the one that had its number was removed."""
+    births = {had.item.born for had in parts if had.item.inode == inode} - {0}
+    return bool(births) and born() not in births | {0}
+
+
+def add(index: dict[Any, list[TakenFile]], key: object, file: TakenFile) -> None:
+    """Note a file under a key, once."""
+    some = index.setdefault(key, [])
+    if file not in some:
+        some.append(file)
 
 
 def names_of(files: Iterable[Found]) -> set[str]:

@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
-from penstock.config.pipeline import FileFormat, History
+from penstock.config.pipeline import FileFormat, History, Source
+from penstock.lake.ingest.archive import archived
+from penstock.lake.ingest.born import born
 from penstock.lake.ingest.delta_feed import DeltaFeed
 from penstock.lake.ingest.ending import ending_of, has_record, sample_of
 from penstock.lake.ingest.item import Item, digest, is_another, is_grown, is_there
 from penstock.lake.ingest.listing import Apart, Found, Listing, identity, listed
-from penstock.lake.ingest.place import folder_name, folder_of
+from penstock.lake.ingest.place import archive_of, folder_name, folder_of
 from penstock.lake.ingest.reading import SourceError, SourceFile
 from penstock.lake.ingest.taken import Mark, mark, place_of
 
@@ -94,7 +96,7 @@ class Whereabouts:
             return moved
         if is_another(whole):
             with suppress(SourceError):  # who reads it says what is away
-                return replace(whole, real=now.renamed(item) or whole.real)
+                return replace(whole, real=now.renamed(item) or now.archived(own) or whole.real)
         return whole
 
     def _of_table(self, own: Item, now: "Whereabouts | None") -> Item:
@@ -118,6 +120,17 @@ class Whereabouts:
             self._found = {mark(each): each for each in files}
             file = self._found.get(mark(item)) or self._grown(item, files)
         return None if file is None else self.real(file)
+
+    def archived(self, own: Item) -> str | None:
+        """Where exactly the file of an item lies in the archive: its lake may be a restored one.
+
+        Raises:
+            SourceError: it cannot be read now.
+        """
+        if not isinstance(self.config, Source):
+            return None
+        archive = archive_of(self.config, Path(self.home))
+        return None if archive is None else archived(archive, own, self.end_of)
 
     def _grown(self, item: Item, files: Sequence[Found]) -> Found | None:
         """The file of an item that was appended to and renamed."""
@@ -149,6 +162,10 @@ class Whereabouts:
         real = self.real(file, file.root if isinstance(file, Item) else "")
         first = {FileFormat.PARQUET: 0, FileFormat.JSONL: 1, FileFormat.CSV: 2}[self.config.format]
         return self.end_of(real, size) if not first or has_record(real, size, first) else ""
+
+    def born(self, file: Found | Item) -> int:
+        """When a file was made that lies there now; 0: nobody can tell."""
+        return born(self.real(file, file.root if isinstance(file, Item) else ""))
 
     def end_of(self, real: str, size: int) -> str:
         """Digest of a file's end; of a Parquet file of bytes from all over it.

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, TransientError
@@ -16,6 +17,8 @@ from penstock.lake.backup.copying import summed
 from penstock.lake.backup.manifest import AT, PIPELINES, Manifest
 from penstock.lake.backup.restore import restore_backup
 from penstock.lake.backup.save import LOCK, Progress, prepare, take_backup
+from penstock.lake.ingest.restored import lacking
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.embedded import privacy
 from penstock.runtime.embedded.instance import Instance
 from penstock.runtime.streams import control
@@ -96,6 +99,7 @@ def restore(settings: Settings, folder: Path, clock: Clock, out: Console, *, rep
         said = f"The former lake lies at {done.former}: delete it when nobody needs it."
         out.print(Text(said), soft_wrap=True)
     _say_changed(done.manifest, folder, settings.pipelines, out)
+    _say_lacking(settings, out)
     said = (
         "Streams go on from there, with their state rebuilt; what came later is taken again from"
         " its source. Correct, then audit."
@@ -180,3 +184,12 @@ def _say_changed(manifest: Manifest, folder: Path, pipelines: Path, out: Console
         there = folder / f"{AT}{manifest.number}" / PIPELINES / kept.path
         said = f"! {now} {what} when the backup was taken: {there}"
         out.print(Text(said, style="yellow"), soft_wrap=True)
+
+
+def _say_lacking(settings: Settings, out: Console) -> None:
+    """What came after the backup, and does not lie in its source any more."""
+    for pipeline in Catalog.read(settings.pipelines).pipelines:
+        tables = Tables(settings.lake_uri, pipeline.name)
+        said = lacking(pipeline, settings.home, tables)
+        if said is not None:
+            out.print(Text(f"! {said}", style="yellow"), soft_wrap=True)
