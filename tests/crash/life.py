@@ -47,6 +47,8 @@ STEERED = {
     "quality": {"epsilon": 0.1, "delta": 0.1, "records": 50},
 }
 """A controller of slack is part of what must come out the same after every kill."""
+ARCHIVED = {"after": "archive", "archive": "archive"}
+"""Of the live source: below each home, which has its own copy of the files."""
 SEALED = ("generation", "micro_batch")
 DEADLINE = 600.0
 """Seconds; a busy machine is no failure."""
@@ -80,7 +82,7 @@ class Life:
             if not (self.folder / name).exists():
                 write_files(self.folder / name, part, draw.randint(60, 130))
         history = {"files": str(self.folder / "history"), "format": "parquet"}
-        live = {"files": str(self.folder / "live"), "format": "parquet", "mode": "bounded"}
+        live = {"files": "live", "format": "parquet", "mode": "bounded", **ARCHIVED}
         steps = {"hourly": HOURLY | STEERED, "since": SINCE}
         return make_scene(self.folder / "home", history=history, source=live, steps=steps)
 
@@ -89,6 +91,7 @@ class Life:
         scene = replace(self.scene, home=home)
         home.mkdir(parents=True)
         kept = STARTS[job]
+        self._supply(home, taken=kept in {"answered", "corrected"})
         if kept:
             shutil.copytree(self.scene.home / kept, home / "lake")
         if job == "restore":
@@ -96,6 +99,14 @@ class Life:
         if job == "audit":
             (home / COMPARISONS).write_text(json.dumps(self.comparisons))
         return scene
+
+    def _supply(self, home: Path, *, taken: bool = False) -> None:
+        """The live files, for a door that archives them; none where they were taken already."""
+        (home / "archive").mkdir()
+        if taken:
+            (home / "live").mkdir()
+        else:
+            shutil.copytree(self.folder / "live", home / "live")
 
     def command(self, *jobs: str) -> list[str]:
         return [sys.executable, str(JOBS), str(self.blocks), *jobs]
@@ -106,6 +117,8 @@ class Life:
         if lived.exists():
             return
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.scene.home.mkdir(parents=True)
+        self._supply(self.scene.home)
         self._live(self.scene, *JOURNEY)
         self._live(self.at("launch", self.folder / "launched"), "launch")
         lived.touch()
@@ -170,6 +183,10 @@ class Life:
         assert blocks_of(first.tables, first.pipeline) == self.log, "another log"
         for name, lake in scene.lakes.items():
             check_step(lake, self.truth[name])
+        folders = scene.home / "live", scene.home / "archive"
+        there = sorted(path.name for folder in folders for path in folder.rglob("*.parquet"))
+        every = sorted(path.name for path in (self.folder / "live").iterdir())
+        assert there in ([], every), "a file was lost, or stands twice"
 
 
 def check_step(lake: Lake, truth: ref.Answers) -> None:

@@ -56,6 +56,10 @@ POINTS |= dict.fromkeys(
 POINTS |= dict.fromkeys(
     ["supervisor launched", "supervisor detached", "supervisor driving"], ("launch",)
 )
+POINTS |= dict.fromkeys(
+    ["before archived", "after archived", "before cleared", "within cleared", "after cleared"],
+    ("ingest", "stream"),
+)
 FAILURE = ("before failure", "after failure")
 POINTS |= dict.fromkeys(FAILURE, ("stream",))
 
