@@ -18,7 +18,6 @@ from penstock.config.pipeline import FileFormat, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.window import FOREVER, micros
 from penstock.lake.ingest import notices
-from penstock.lake.ingest.gone import is_whole
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.listing import Found, Listing
 from penstock.lake.ingest.place import archive_of
@@ -27,6 +26,7 @@ from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import UNREADABLE
 from penstock.lake.ingest.removal import Removal, put_back
 from penstock.lake.ingest.source import Waiting
+from penstock.lake.ingest.spans import is_whole
 from penstock.lake.ingest.taken import Had, Like, TakenFile, as_read
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
@@ -100,7 +100,7 @@ class Clearing:
             self.waiting.notices.say(what, sorted(self._stay.get(what, ())))
         self._said, self._stay = {*self._stay}, {}
         self._listing = self.waiting.listing
-        self._lying = deque(self._listing.files)
+        self._lying = deque(self._listing.files if self.waiting.clears else ())
         for cell in self._listing.cells:
             try:
                 put_back(cell)
@@ -141,7 +141,9 @@ class Clearing:
     def _goes(self, file: Found, taken: TakenFile, sealed: int) -> bool:
         known = self.waiting.known
         parts = known.counting(taken)
-        if not (is_whole(parts) and all(had.place[0] <= sealed for had in parts)):
+        if not (
+            is_whole([had.item for had in parts]) and all(had.place[0] <= sealed for had in parts)
+        ):
             return False
         stays = self._stays(file, parts)
         if stays:

@@ -10,13 +10,13 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from penstock.core.window import FOREVER
 from penstock.lake.ingest import notices
+from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.known import Known
 from penstock.lake.ingest.listing import Found, Listing
 from penstock.lake.ingest.place import said
 from penstock.lake.ingest.reading import SourceError
-from penstock.lake.ingest.spans import extent_of, is_span, minus
+from penstock.lake.ingest.spans import is_span, is_whole
 from penstock.lake.ingest.taken import Had, TakenFile, mark, names_of
 from penstock.lake.log.files import GONE
 
@@ -39,16 +39,14 @@ def gone(known: Known) -> Iterator[list[Had]]:
         some = known.counting(file)
         if file in known.present or all(_is_settled(known, had) for had in some):
             continue
-        if not (is_whole(some) and all(had.place[0] <= known.cleared_upto for had in some)):
-            yield some
+        if all(had.place[0] <= known.cleared_upto for had in some) and is_whole(_items(some)):
+            known.keys.is_past(file)
+            continue
+        yield some
 
 
-def is_whole(some: Sequence[Had]) -> bool:
-    """Whether all rows, or bytes, of a file were taken."""
-    items = [had.item for had in some]
-    if any(map(is_span, items)):
-        return False
-    return not minus((0, FOREVER), [extent_of(item) for item in items])
+def _items(some: Sequence[Had]) -> list[Item]:
+    return [had.item for had in some]
 
 
 def not_taken_again(known: Known, files: Sequence[Found]) -> str | None:
@@ -76,7 +74,8 @@ def emptied(missing: Missing, files: Sequence[Found]) -> dict[str, int]:
     found: dict[str, int] = {}
     if not missing:
         return found
-    left = {folder for f in files for folder in PurePosixPath(f.path).parents}
+    holding = {f.path.rpartition("/")[0] for f in files}  # few, of many files
+    left = {folder for path in holding for folder in PurePosixPath(path, "file").parents}
     for some in missing:
         folders = reversed(PurePosixPath(some[0].item.path).parents)
         folder = next((str(f) for f in folders if f not in left), None)
@@ -88,7 +87,7 @@ def emptied(missing: Missing, files: Sequence[Found]) -> dict[str, int]:
 def begun(missing: Missing) -> str | None:
     """A file that is gone, and of which a part was never taken."""
     for some in missing:
-        if not (is_whole(some) or any(is_span(had.item) for had in some)):
+        if not (is_whole(_items(some)) or any(is_span(had.item) for had in some)):
             return some[0].item.path
     return None
 

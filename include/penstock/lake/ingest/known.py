@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.lake.ingest.item import FIRST, Item, is_grown
+from penstock.lake.ingest.keys import Keys
 from penstock.lake.ingest.listing import Found
 from penstock.lake.ingest.spans import is_span
 from penstock.lake.ingest.taken import (
@@ -19,7 +20,6 @@ from penstock.lake.ingest.taken import (
     Mark,
     Match,
     TakenFile,
-    add,
     as_read,
     is_dealt_anew,
     mark,
@@ -42,6 +42,7 @@ class Known:
         present: what was taken of the files that were there at the last look.
         returned: what a person said is gone, and was there at a look since.
         born: when a file was made.
+        keys: by what it is known.
         cleared_upto: files that plans up to this one took may have been removed since, by us.
     """
 
@@ -52,13 +53,8 @@ class Known:
     present: set[TakenFile] = field(default_factory=set)
     returned: set[TakenFile] = field(default_factory=set)
     cleared_upto: int = -1
+    keys: Keys = field(default_factory=Keys)
     _heads: dict[str, TakenFile] = field(default_factory=dict)
-    _names: dict[str, list[TakenFile]] = field(default_factory=dict)
-    _inodes: dict[int, list[TakenFile]] = field(default_factory=dict)
-    _states: dict[State, list[TakenFile]] = field(default_factory=dict)
-    _sizes: set[int] = field(default_factory=set)
-    _contents: dict[tuple[int, str], list[TakenFile]] = field(default_factory=dict)
-    _places: dict[str, list[TakenFile]] = field(default_factory=dict)
     _others: set[str] = field(default_factory=set)
     _claimed: dict[TakenFile, Mark] = field(default_factory=dict)
     _false: set[Mark] = field(default_factory=set)
@@ -79,23 +75,14 @@ class Known:
         file = self._of(item, f"{number}:{named}")
         file.parts.append(had)
         file.own |= own
-        for name in {item.path, item.real or item.path} if own else ():
-            add(self._names, name, file)
-        if item.root and item.version < 0:
-            add(self._places, place_of(item.root, item), file)
-            self._others |= set() if own else {item.root}
-        if item.inode:
-            add(self._inodes, item.inode, file)
-        add(self._states, (item.size, item.modified), file)
-        if item.ending:
-            self._sizes.add(item.size)
-            add(self._contents, (item.size, item.ending), file)
+        self.keys.take(item, file, own=own)
+        self._others |= {item.root} if item.root and item.version < 0 and not own else set()
 
     def _of(self, item: Item, place: str) -> TakenFile:
         """The file of which an item is a part."""
         file = self._heads.get(place if item.head in {"", FIRST} else item.head)
         if file is None and not item.head:  # of a former version: by its name
-            some = self._names.get(item.real or item.path, ())
+            some = self.keys.names.get(item.real or item.path, ())
             file = next((f for f in reversed(some) if self._is_one(f, item)), None)
         file = file or TakenFile(place)
         self._heads[place] = file
@@ -108,18 +95,23 @@ class Known:
     def decide(self, decided: Decided) -> None:
         """Take note of what a person decided."""
         self.decided, self.returned = decided, set()
+        self.keys.look_at_all()
         inodes = [*decided.lies.items(), *((p, i) for p, (i, _) in decided.read_as.items())]
         for (number, path), inode in inodes:
             file = self._heads.get(f"{number}:{path}")
             if file is not None and inode:
-                add(self._inodes, inode, file)
+                self.keys.note(self.keys.inodes, inode, file)
         for (number, path), state in [*decided.as_it_is.items(), *decided.seen.items()]:
             file = self._heads.get(f"{number}:{path}")
             if file is not None:
-                add(self._states, state, file)
+                self.keys.note(self.keys.states, state, file)
 
     def look(self, files: Sequence[Found]) -> list[How]:
-        """How the files that lie there now stand to what was taken."""
+        """How the files that lie there now stand to what was taken.
+
+        Args:
+            files: all, or those that have to be looked at (``Keys.to_look_at``).
+        """
         self._claimed, self._moved, self._false = {}, {}, set()
         matches = [self._by_inode(f) for f in files]
         for file, (taken, _) in zip(files, matches, strict=True):
@@ -141,7 +133,9 @@ class Known:
             gone = {self._heads.get(f"{n}:{p}") for (n, p), now in self.decided.seen.items()
                     if now == GONE}  # fmt: skip
             self.returned |= self.present & gone
-        return [self._how(f, *match) for f, match in zip(files, matches, strict=True)]
+        hows = [self._how(f, *match) for f, match in zip(files, matches, strict=True)]
+        self.keys.settle(files, matches, self.decided, self.folder)
+        return hows
 
     def _refuse_false_claims(self, files: Sequence[Found], matches: list[Match]) -> None:
         """Undo matches by numbers that were dealt anew.
@@ -208,13 +202,13 @@ class Known:
         """What was taken under its name from other folders, unless these are known to be others."""
         if self.folder in self.decided.other:
             return []
-        some = self._names.get(file.real or file.path, ())
+        some = self.keys.names.get(file.real or file.path, ())
         parts = [had for taken in some for had in self.counting(taken)]
         return [had.place for had in parts if self._is_of_another(had)]
 
     def here(self) -> Iterator[TakenFile]:
         """What was taken from this folder, as far as it counts."""
-        for file in {f: None for some in self._names.values() for f in some}:
+        for file in self.keys.unsettled():
             some = [had for had in self.counting(file) if had.item.version < 0]  # no table's
             if any(not self._is_of_another(had) for had in some):
                 yield file
@@ -226,7 +220,7 @@ class Known:
             if file is None or not file.own or self.counting(file) or file in self.present:
                 continue
             names = {name for had in file.parts for name in (had.item.path, had.item.real) if name}
-            newer = (f for name in names for f in self._names.get(name, ()) if self.counting(f))
+            newer = (f for name in names for f in self.keys.names.get(name, ()) if self.counting(f))
             if next(newer, None) is None:
                 yield file.parts[-1]
 
@@ -242,11 +236,11 @@ class Known:
 
     def named(self, name: str) -> list[Had]:
         """Whatever was taken under a name."""
-        return [had for file in self._names.get(name, ()) for had in file.parts]
+        return [had for file in self.keys.names.get(name, ()) for had in file.parts]
 
     def is_renamed(self, file: Found) -> bool:
         """Whether the file that had its name lies there under another one."""
-        some = self._names.get(file.real, ())
+        some = self.keys.names.get(file.real, ())
         return any(taken in self._claimed for taken in some)
 
     def is_alike(self, file: Found) -> bool:
@@ -255,9 +249,9 @@ class Known:
         Raises:
             SourceError: it cannot be read now.
         """
-        if file.size not in self._sizes:
+        if file.size not in self.keys.sizes:
             return False
-        some = self._contents.get((file.size, self.ending(file, file.size)), ())
+        some = self.keys.contents.get((file.size, self.ending(file, file.size)), ())
         return any(not self._is_given_up(self.counting(taken)) for taken in some)
 
     def is_given_up(self, file: Found) -> bool:
@@ -270,10 +264,8 @@ class Known:
 
     def forget(self, file: TakenFile) -> None:
         """Its file was removed: its number on the disk tells nothing any more."""
-        for had in file.parts:
-            for number in (had.item.inode, self.decided.lies.get(had.place, 0)):
-                if file in (some := self._inodes.get(number, [])):
-                    some.remove(file)
+        numbers = {self.decided.lies.get(had.place, 0) for had in file.parts}
+        self.keys.forget(file, numbers)
 
     def counting(self, file: TakenFile) -> list[Had]:
         """Its parts, without what is to be taken again."""
@@ -293,7 +285,7 @@ class Known:
 
     def _by_inode(self, file: Found | Item) -> Match:
         is_told = file.inode and mark(file) not in self._false
-        for taken in reversed(self._inodes.get(file.inode, ()) if is_told else ()):
+        for taken in reversed(self.keys.inodes.get(file.inode, ()) if is_told else ()):
             parts = self.counting(taken)
             if self._is_given_up(parts) or self._is_other_of_table(file, taken):
                 continue  # nothing of it was read: only its name counts
@@ -305,7 +297,7 @@ class Known:
 
     def _of_table(self, item: Item) -> TakenFile | None:
         """What was taken of a table's file: the log names it by its path, wherever that lies."""
-        for taken in reversed(self._names.get(item.path, ()) if item.version >= 0 else ()):
+        for taken in reversed(self.keys.names.get(item.path, ()) if item.version >= 0 else ()):
             if any(had.item.version >= 0 for had in self.counting(taken)):
                 return taken
         return None
@@ -338,7 +330,7 @@ class Known:
         """What was taken under its name, of its size and time; behind a link also of its end."""
         state, is_other = (file.size, file.modified), self.folder in self.decided.other
         for name in dict.fromkeys((file.real or file.path, file.path)):
-            for taken in reversed(self._names.get(name, ())):
+            for taken in reversed(self.keys.names.get(name, ())):
                 for had in self.counting(taken):
                     if name not in {had.item.real, had.item.path} or state not in self._known(had):
                         continue
@@ -361,7 +353,7 @@ class Known:
 
     def _alike(self, file: Found | Item) -> Iterator[TakenFile]:
         """What was taken with its size, time and end."""
-        for taken in self._states.get((file.size, file.modified), ()):
+        for taken in self.keys.states.get((file.size, file.modified), ()):
             parts = self.counting(taken)
             items = [item for had in parts if (item := as_read(had, self.decided)).ending]
             if not items or self._is_given_up(parts):
@@ -373,13 +365,13 @@ class Known:
     def _former(self, file: Found | Item) -> TakenFile | None:
         """The last file that was taken from its place, if it does not lie there elsewhere."""
         name = file.real or file.path
-        for taken in reversed(self._names.get(name, ())):
+        for taken in reversed(self.keys.names.get(name, ())):
             here = (h.item for h in self.counting(taken) if not self._is_of_another(h))
             if any((item.real or item.path) == name for item in here):
                 return taken if taken not in self._claimed else None
         if self.folder in self.decided.other:
             return None
-        some = reversed(self._places.get(place_of(self.folder, file), ()))
+        some = reversed(self.keys.places.get(place_of(self.folder, file), ()))
         taken = next((t for t in some if self.counting(t)), None)
         return None if taken in self._claimed else taken
 

@@ -67,6 +67,7 @@ class Listing:
         mounts: how much is mounted, one over the other, at which folders within.
         folders: all folders within, without links.
         cells: hidden ones of a process that was killed while it removed files.
+        names: the files by ``real``.
     """
 
     files: list[Found] = field(default_factory=list)
@@ -76,6 +77,7 @@ class Listing:
     mounts: Counter[str] = field(default_factory=Counter)
     folders: set[str] = field(default_factory=set)
     cells: list[str] = field(default_factory=list)
+    names: dict[str, Found] = field(default_factory=dict)
 
     def away(self, before: "Listing") -> str | None:
         """A folder where something was mounted before and is not now."""
@@ -84,7 +86,11 @@ class Listing:
 
 
 def listed(
-    root: str, suffixes: tuple[str, ...], home: str = "", apart: Sequence[Apart] = ()
+    root: str,
+    suffixes: tuple[str, ...],
+    home: str = "",
+    apart: Sequence[Apart] = (),
+    before: Listing | None = None,
 ) -> Listing:
     """List a folder; names that begin with . or _ are left alone.
 
@@ -93,6 +99,7 @@ def listed(
         suffixes: of the files that are meant, in small letters.
         home: what moves with the installation.
         apart: folders that nothing here may lead to.
+        before: what lay there; what is as it was is not made again.
 
     Raises:
         SourceError: it, or a folder within, cannot be listed now.
@@ -105,11 +112,13 @@ def listed(
                 f"{root}: its source cannot be listed, it is a file. Name its folder."
             )
         walk = _Walk(os.path.realpath(root), suffixes, os.path.realpath(home or root), apart)
+        walk.before = {} if before is None else before.names
         walk.all()
     except OSError as away:
         raise SourceError(str(away.filename or root), away) from away
     out = walk.out
-    out.files, out.folder = list(walk.files.values()), (about.st_dev, about.st_ino)
+    out.files, out.names = list(walk.files.values()), walk.files
+    out.folder = about.st_dev, about.st_ino
     try:
         mounted = _mounted()
     except OSError as away:
@@ -146,6 +155,7 @@ class _Walk:
         self.root, self.suffixes, self.home, self.apart = root, suffixes, home, apart
         self.kept_out = {key: a for a in apart if (key := _which(a.real)) is not None}
         self.files: dict[str, Found] = {}
+        self.before: dict[str, Found] = {}
         self.seen: set[str] = set()
         self.links: deque[str] = deque()
         self.out = Listing()
@@ -166,6 +176,8 @@ class _Walk:
                 continue
             self._check(real, path, folder=True)
             self.seen.add(real)
+            inside = identity(real, self.root, self.home)
+            inside += "/" if inside else ""
             for entry in self._entries(real, path):
                 name = f"{path}{entry.name}"
                 if entry.is_symlink():
@@ -173,7 +185,7 @@ class _Walk:
                 elif entry.is_dir(follow_symlinks=False):
                     left.append((f"{real}/{entry.name}", f"{name}/"))
                 elif self._is_meant(entry.name):
-                    self._file(name, f"{real}/{entry.name}", entry)
+                    self._file(name, f"{inside}{entry.name}", entry)
                 elif entry.is_file(follow_symlinks=False):
                     self._odd(self.other, name)
         self.links.extend(sorted(links))
@@ -208,7 +220,7 @@ class _Walk:
         elif self._is_meant(path):
             _refuse_table(self.table_of(os.path.dirname(real)))  # noqa: PTH120
             self._check(real, path)
-            self._file(path, real, Path(real))
+            self._file(path, identity(real, self.root, self.home), Path(real))
         elif not self._has_own_name(real):
             self._odd(self.other, path)
 
@@ -226,8 +238,7 @@ class _Walk:
         is_hidden = any(part.startswith((".", "_")) for part in inside.split("/"))
         return within(real, self.root) and not is_hidden
 
-    def _file(self, path: str, real: str, entry: "os.DirEntry[str] | Path") -> None:
-        name = identity(real, self.root, self.home)
+    def _file(self, path: str, name: str, entry: "os.DirEntry[str] | Path") -> None:
         if name in self.files:
             return
         try:
@@ -237,8 +248,9 @@ class _Walk:
         if not S_ISREG(about.st_mode):
             self._odd("no file, but a pipe, socket or device: give it another name", path)
             return
-        now = about.st_size, about.st_mtime_ns, about.st_dev, about.st_ino
-        self.files[name] = Found(path, name, *now)
+        now = path, name, about.st_size, about.st_mtime_ns, about.st_dev, about.st_ino
+        before = self.before.get(name)
+        self.files[name] = before if before == now and before is not None else Found(*now)
 
     def _odd(self, why: str, path: str) -> None:
         self.out.odd.setdefault(why, []).append(path)

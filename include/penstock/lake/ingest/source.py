@@ -183,19 +183,20 @@ class Waiting:
 
     def _list(self) -> None:
         self._quiet.begin()
-        self.known.folder = self.places.folder()
-        found = self.places.listed()
+        if self.known.folder != (folder := self.places.folder()):
+            self.known.folder = folder
+            self.known.keys.look_at_all()
+        found = self.places.listed(self.listing)
         if not found.files and self.listing.files and found.folder != self.listing.folder:
             why = "an empty folder stands where there was another one: is what was mounted away?"
             raise SourceError(self.root, why)
         if (away := found.away(self.listing)) is not None:
             why = "what was mounted there is away: mount it again, or remove the folder"
             raise SourceError(away, why)
-        if self.config.order is FileOrder.NAME:
-            found.files.sort(key=lambda f: f.path)
-        else:
-            found.files.sort(key=lambda f: (f.modified, f.path))
-        fresh = self._told_apart(found.files)
+        files = self.known.keys.to_look_at(found.files, folder)
+        by_name = self.config.order is FileOrder.NAME
+        files.sort(key=lambda f: f.path if by_name else (f.modified, f.path))
+        fresh = self._told_apart(files)
         self.listing, self._queue = found, deque(fresh)
         self._footers.forget()
         self._removed.clear()

@@ -47,3 +47,8 @@ def minus(whole: Span, taken: Sequence[Span]) -> list[Span]:
             if part[0] < part[1]
         ]
     return sorted(left)
+
+
+def is_whole(items: Sequence[Item]) -> bool:
+    """Whether parts are all rows, or bytes, of a file."""
+    return not any(map(is_span, items)) and not minus((0, FOREVER), [*map(extent_of, items)])

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.listing import Found
@@ -86,13 +86,6 @@ def is_dealt_anew(parts: Iterable[Had], inode: int, born: Callable[[], int]) -> 
     """Whether a file was made after the one that had its number was removed."""
     births = {had.item.born for had in parts if had.item.inode == inode} - {0}
     return bool(births) and born() not in births | {0}
-
-
-def add(index: dict[Any, list[TakenFile]], key: object, file: TakenFile) -> None:
-    """Note a file under a key, once."""
-    some = index.setdefault(key, [])
-    if file not in some:
-        some.append(file)
 
 
 def names_of(files: Iterable[Found]) -> set[str]:

@@ -50,13 +50,16 @@ class Whereabouts:
         """Which folder it is now, wherever a link leads."""
         return folder_name(self.config, self._home)
 
-    def listed(self) -> Listing:
+    def listed(self, before: Listing | None = None) -> Listing:
         """What lies there.
+
+        Args:
+            before: what lay there.
 
         Raises:
             SourceError: it cannot be listed now.
         """
-        return listed(self.root, SUFFIXES[self.config.format], self.home, self._apart)
+        return listed(self.root, SUFFIXES[self.config.format], self.home, self._apart, before)
 
     def own(self, item: Item) -> Item:
         """An item named from this folder; plans of former versions named it from the root."""

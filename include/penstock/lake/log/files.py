@@ -58,6 +58,11 @@ class Decided:
         """Whether what the next plan takes depends on one of them."""
         return bool(self.again or self.other or self.seen)
 
+    def concerns(self, place: Place) -> bool:
+        """Whether somebody decided anything of a file."""
+        mine = self.given_up, self.as_it_is, self.again, self.seen, self.lies, self.read_as
+        return any(place in some for some in mine)
+
     def known(self, place: Place, planned: State) -> list[State]:
         """What a file was taken as, and what of it since a person has seen."""
         taken = self.as_it_is.get(place, planned)
