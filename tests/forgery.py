@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.view import answers_in_force, position
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.proof.audits import record_audit
@@ -22,7 +23,6 @@ from penstock.quality.checks import CHECKS, Check, Severity
 from penstock.quality.comparisons import Example, checked, examples_of
 from penstock.spark.audit import Audit
 from penstock.spark.correct import start_epochs
-from penstock.spark.layout import Layout
 from tests.doubles import NOON, FixedClock
 from tests.lakes import Lake, make_lake
 from tests.steps import SITES, SITES_REF
@@ -95,7 +95,7 @@ class Forger:
             "registry": tables.registry(),
             "corrections": tables.corrections(),
             "answers": tables.answers(step),
-            "late": tables.late(step, Layout(step).fields),
+            "late": tables.late(step, layout_of(step).fields),
             "control": tables.control(step),
         }
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.packets import PACKET
 from penstock.config.pipeline import Pipeline
 from penstock.core.place import path_of
 from penstock.core.slack import BlockSummary
@@ -28,9 +29,6 @@ from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
 from penstock.spark.query import step_start
 from penstock.spark.sink import QuerySink, StepSink
 from penstock.spark.source import LogReader, SourceSpec
-from penstock.spark.wire import (
-    PACKET,
-)
 from tests.speed import reduce
 
 

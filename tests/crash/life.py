@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock.config.settings import Settings
+from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.generation import generations
 from penstock.lake.history.view import answers_in_force, balance, late_at, position, timely_answers
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK
-from penstock.spark.layout import Layout
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.crash.jobs import BACKUPS, COMPARISONS
@@ -179,7 +179,7 @@ def check_step(lake: Lake, truth: ref.Answers) -> None:
     assert at is not None
     timely = rows_by_pair(step, timely_answers(tables, step), "through_seq")
     assert_same(truth.timely, timely)
-    late = late_by_pair(step, late_at(tables, step, at, Layout(step).fields))
+    late = late_by_pair(step, late_at(tables, step, at, layout_of(step).fields))
     assert_same(truth.late, late)
     in_force = rows_by_pair(step, answers_in_force(tables, step), "through_seq")
     assert_same(truth.corrected, in_force, position=False)

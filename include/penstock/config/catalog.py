@@ -12,11 +12,13 @@ from pydantic import BaseModel, ValidationError
 from penstock.config import remedies
 from penstock.config.nodes import require_size
 from penstock.config.pipeline import Pipeline
-from penstock.config.step import StepConfig
+from penstock.config.step import StepConfig, config_of, kind_of
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
 
 Loc = tuple[str | int, ...]
+KIND = 2
+"""Where the kind of a step stands in the location of an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:
     found = {}
     for name, raw in (steps if isinstance(steps, dict) else {}).items():
         try:
-            found[str(name)] = StepConfig.model_validate(raw)
+            found[str(name)] = config_of(kind_of(raw)).model_validate(raw)
         except ValidationError:  # reported with the whole file
             continue
     return found
@@ -208,15 +210,16 @@ def _expressions(
 
 
 def _problem(error: dict[str, Any], path: Path, lines: dict[Loc, int]) -> ConfigProblem:
-    loc: Loc = tuple(part for part in error["loc"] if part != "[key]")
+    full: Loc = tuple(part for part in error["loc"] if part != "[key]")
+    loc = full[:KIND] + full[KIND + 1 :] if full[:1] == ("steps",) else full
     message = str(error["msg"]).removeprefix("Value error, ")
     remedy = ""
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(loc[-1]), _fields(loc), 1, 0.5)
+        near = difflib.get_close_matches(str(loc[-1]), _fields(full), 1, 0.5)
         message = "unknown key"
-        remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_fields(loc))}"
+        remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_fields(full))}"
     elif error["type"] == "missing":
-        message, remedy = "is missing", f"Add {loc[-1]}: {_meaning(loc)}"
+        message, remedy = "is missing", f"Add {loc[-1]}: {_meaning(full)}"
     elif meant := remedies.of_value(str(error["type"]), error["input"], message):
         message, remedy = meant
     elif error["type"] == "string_pattern_mismatch":
@@ -229,10 +232,9 @@ def _problem(error: dict[str, Any], path: Path, lines: dict[Loc, int]) -> Config
 def _model(loc: Loc) -> type[BaseModel]:
     """The model that a location lies in."""
     model: type[BaseModel] = Pipeline
+    if loc[:1] == ("steps",) and len(loc) > KIND:
+        model, loc = config_of(str(loc[KIND])), loc[KIND + 1 :]
     for part in loc[:-1]:
-        if model is Pipeline and part == "steps":
-            model = StepConfig
-            continue
         known = model.model_fields.get(str(part))
         inner = [known.annotation, *getattr(known.annotation, "__args__", ())] if known else []
         models = [t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)]

@@ -29,8 +29,6 @@ AMBIGUOUS = {
     Ambiguous.BY_ORDER: "a reading of the hour that comes twice is the later once the earlier would"
     " be half of that hour or more before the newest event time",
 }
-COMPANION = "count of what is averaged"
-"""A landmark's average brings it along (``penstock.core.step.count_name``)."""
 BY_HAND = "when you trigger it"
 
 
@@ -57,7 +55,7 @@ class ColumnPlan:
 
     Attributes:
         source: its name in the source.
-        used_by: key of, measures of, condition of: step names.
+        used_by: key of, values of, condition of: step names.
     """
 
     name: str
@@ -98,7 +96,7 @@ class StepPlan:
     Attributes:
         keys: names of the key columns.
         where: the condition as written; none: every record.
-        measures: name, text and type of each.
+        values: what an answer says: name, meaning and type of each.
         quality: what its timely answers must hold; none: nothing.
     """
 
@@ -106,7 +104,7 @@ class StepPlan:
     keys: tuple[str, ...]
     where: str | None
     window: WindowPlan
-    measures: tuple[tuple[str, str, str], ...]
+    values: tuple[tuple[str, str, str], ...]
     slack: SlackSpec
     quality: Quality | None
 
@@ -277,13 +275,10 @@ def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
 
 def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
     config = pipeline.steps[spec.name]
-    measures = tuple(
-        (measure.name, config.measures.get(measure.name, COMPANION), measure.type.value)
-        for measure in spec.measures
-    )
+    values = tuple((value.name, config.said(value.name), value.type.value) for value in spec.values)
     window = _window(spec.window, micros(example))
     return StepPlan(
-        spec.name, spec.key_names, config.where, window, measures, spec.slack, config.quality
+        spec.name, spec.key_names, config.where, window, values, spec.slack, config.quality
     )
 
 

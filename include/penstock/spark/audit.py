@@ -276,7 +276,7 @@ class _Step:
         return F.unix_micros("waits_since$") < F.lit(limit)
 
     def _examples(self, compared: DataFrame, kind: str) -> list[dict[str, Any]]:
-        names = [*(m.name for m in self.step.measures), "n_records"]
+        names = [*(v.name for v in self.step.values), "n_records"]
         rows = compared.where(F.array_contains("faults$", kind)).orderBy("window_start")
         out = []
         for row in rows.limit(EXAMPLES).collect():

@@ -26,7 +26,7 @@ from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.read import Spans, data_files, read_table
 from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.scoped import cells, changed, inside
-from penstock.spark.truth import SQL_TYPES, recomputed, same
+from penstock.spark.truth import SQL_TYPES, recomputed, truth_of
 
 WRONG, MISSING, EXTRA, DOUBLED = "wrong answer", "missing answer", "extra answer", "doubled answer"
 FORGED, TIMELY = "forged answer", "miscounted timely answer"
@@ -173,7 +173,7 @@ class Comparison:
             & F.when(history, revision == 0).otherwise(revision > 0),
         )
         finished = F.col("plan").isin(sorted(self.done))
-        names = [*self.by, *(m.name for m in self.step.measures), "n_records", "revision",
+        names = [*self.by, *(v.name for v in self.step.values), "n_records", "revision",
                  "reason", "through_seq", "plan"]  # fmt: skip
         ok = F.coalesce("ok$", F.lit(False)).alias("ok$")
         none = F.lit(None).cast("long")
@@ -228,10 +228,10 @@ class Comparison:
         """One row per window and key: the answer in force, and what there is besides it."""
         step = self.step
         known, reason, through = F.col("known$"), F.col("reason"), F.col("through_seq")
-        content = F.struct(*(F.col(m.name) for m in step.measures), "n_records", "revision")
+        content = F.struct(*(F.col(v.name) for v in step.values), "n_records", "revision")
         timely = known & (reason == SPEED)
         told = F.when(known & (reason == BACKFILL), F.struct(through, "n_records"))
-        shown = F.struct(*(F.col(m.name) for m in step.measures), "n_records")
+        shown = F.struct(*(F.col(v.name) for v in step.values), "n_records")
         says = F.when(known, F.struct("through_seq", shown.alias("content")))
         newest = F.when(known, F.struct("through_seq", "revision"))
         corrected = F.struct(
@@ -258,11 +258,11 @@ class Comparison:
             | (F.col("corrections$") > F.col("plans$"))
             | (F.size("says$") > F.size("prefixes$"))
         )
-        measures = [F.col(f"c$.{m.name}").alias(f"found${m.name}") for m in step.measures]
+        found = [F.col(f"c$.{v.name}").alias(f"found${v.name}") for v in step.values]
         # One that no reader sees stays if it is forged: nobody could have written it.
         return grouped.where(F.col("found$") | ~F.col("ok$")).select(
             *self.by,
-            *measures,
+            *found,
             F.col("c$.n_records").alias("found$n_records"),
             "found$",
             "repaired$",
@@ -300,7 +300,7 @@ class Comparison:
             owed = before & F.col("found$").isNull()
             started = F.timestamp_micros(F.lit(micros(at.epoch.started)))
             pending, since = pending | owed, F.least(since, F.when(owed, started))
-        alike = reduce(lambda a, b: a & b, map(same, step.measures), F.lit(True))
+        alike = reduce(lambda a, b: a & b, map(truth_of(step).same, step.values), F.lit(True))
         alike = alike & (F.col("n_records") == F.col("found$n_records"))
         none = F.lit(0)
         must_late, must_preloaded = (F.coalesce(n, none) for n in ("must_late$", "must_preloaded$"))

@@ -27,6 +27,9 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.step import StepSpec, of_each
 from penstock.core.window import BEGINNING
+from penstock.kinds.windowed.layout import instants
+from penstock.kinds.windowed.mapper import columns_of, map_records, to_windows
+from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.correction import CorrectionPlan, Planner, spans_of, touched, within
 from penstock.lake.history.generation import current
 from penstock.lake.history.registry import Registry
@@ -38,10 +41,7 @@ from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
-from penstock.spark.layout import instants
-from penstock.spark.mapper import columns_of, map_records, to_windows
 from penstock.spark.measured import propose_threshold
-from penstock.spark.wire import Wire
 
 log = logging.getLogger(__name__)
 
@@ -247,12 +247,12 @@ class Corrector:
         """Rows of ``answers``, and how many differ from the answer in force before."""
         start = np.asarray(found["window_start"])
         count = found.num_rows
-        measures = self.wire.layout.finish(found)
+        values = self.wire.layout.finish(found)
         columns = {
             **self.wire.keys_of(found),
             "window_start": instants(start),
             "window_end": instants(start + self.step.window.size),
-            **measures,
+            **values,
             "n_records": found["n_records"],
             "revision": pa.repeat(0, count),
             "reason": pa.repeat(plan.reason, count),
@@ -268,7 +268,7 @@ class Corrector:
         if known is None:
             return rows, 0  # a first answer changes none
         names = ["window_start", *self.step.key_names]
-        before = [*(m.name for m in self.step.measures), "n_records", "revision"]
+        before = [*(v.name for v in self.step.values), "n_records", "revision"]
         old = known.select([*names, *before]).rename_columns(
             [*names, *(f"old_{n}" for n in before)]
         )

@@ -311,8 +311,8 @@ def definition_of(tables: Tables, step: StepSpec, fingerprint: str) -> Definitio
     fields = list(pa.schema(table.delta.schema()))
     names = [field.name for field in fields]
     start, count = names.index("window_start"), names.index("n_records")
-    keys, measures = fields[:start], fields[start + 2 : count]
-    return FormerStep(step.name, fingerprint, _columns(keys), _columns(measures))
+    keys, values = fields[:start], fields[start + 2 : count]
+    return FormerStep(step.name, fingerprint, _columns(keys), _columns(values))
 
 
 def _columns(fields: Sequence[pa.Field]) -> tuple[Column, ...]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.config.slack import Quality
 from penstock.core.controller import Measured
+from penstock.core.lateness import CLASSES
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
@@ -29,7 +30,7 @@ from penstock.lake.history.view import (
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.tables import CLASSES, Tables, TableSpec
+from penstock.lake.storage.tables import Tables, TableSpec
 
 RELATIVE = (Function.COUNT, Function.SUM, Function.AVG)
 """Functions whose error is relative to the answer; a quantile's is one of rank."""

@@ -19,9 +19,9 @@ import pyarrow.dataset as ds
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
+from penstock.core.kinds import part
 from penstock.core.step import StepSpec
 from penstock.lake.history.view import SPEED, Standing, answers_at, in_force, standing, told
-from penstock.lake.serve.landmark import so_far
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import damaged_file, require_whole
 from penstock.lake.storage.read import data_files, read_table
@@ -75,8 +75,8 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
             f"{step.name}_timely",
             _answers("one answer as first published", tables, step, one, _timely),
         )
-        if step.window.landmark:
-            found.setdefault(f"{step.name}_so_far", _so_far(tables, step, one))
+        for ending, view in _further(tables, step, one):
+            found.setdefault(f"{step.name}_{ending}", view)
     sealed = _sealed(tables)
     events, quarantine = tables.events(pipeline.types), tables.quarantine()
     found.setdefault("events", View("one accepted record", *_log(events, sealed)))
@@ -186,16 +186,29 @@ def _answers(
     return View(says, schema, content, shown.at.seq, shown.at.epoch.seq, told(step, shown))
 
 
-def _so_far(tables: Tables, step: StepSpec, shown: Standing | None) -> View:
-    """Of a former definition nobody knows how its periods merge: it has none to show."""
-    says = "since the landmark"
-    nothing = so_far(tables.answers(step).schema.empty_table(), step)
+def _further(tables: Tables, step: StepSpec, shown: Standing | None) -> Iterator[tuple[str, View]]:
+    """The kind's own views, by the ending of their name.
+
+    Of a former definition nobody knows how its answers merge: it has none to show.
+    """
+    for ending, (says, merged) in part(step.kind, "views").views(step).items():
+        yield ending, _merged(tables, step, shown, says, merged)
+
+
+def _merged(
+    tables: Tables,
+    step: StepSpec,
+    shown: Standing | None,
+    says: str,
+    merged: Callable[[pa.Table], pa.Table],
+) -> View:
+    nothing = merged(tables.answers(step).schema.empty_table())
     if shown is None or isinstance(shown.step, FormerStep):
         return View(says, nothing.schema, lambda _: nothing)
 
     def content(seq: int | None) -> Content:
         at = shown.at if seq is None else shown.at.up_to(seq)
-        return so_far(in_force(answers_at(tables, step, at), step), step)
+        return merged(in_force(answers_at(tables, step, at), step))
 
     return View(says, nothing.schema, content, shown.at.seq, shown.at.epoch.seq)
 

@@ -249,11 +249,11 @@ def _beside(step: Definition) -> str:
     """
     keys = [_quoted(k) for k in step.key_names]
     by = ", ".join(["window_start", *keys])
-    names = [*(m.name for m in step.measures), "n_records"]
+    names = [*(v.name for v in step.values), "n_records"]
     first = ", ".join(f"{_quoted(n)} AS {_quoted('first_' + n)}" for n in names)
     changed = ", ".join(
         [
-            *(f"{_differs(m)} AS {_quoted('changed_' + m.name)}" for m in step.measures),
+            *(f"{_differs(v)} AS {_quoted('changed_' + v.name)}" for v in step.values),
             "n_records IS DISTINCT FROM first_n_records AS changed_n_records",
         ]
     )
@@ -269,17 +269,17 @@ def _beside(step: Definition) -> str:
     )
 
 
-def _differs(measure: MeasureSpec | Column) -> str:
-    now, first = _quoted(measure.name), _quoted(f"first_{measure.name}")
+def _differs(value: MeasureSpec | Column) -> str:
+    now, first = _quoted(value.name), _quoted(f"first_{value.name}")
     distinct = f"{now} IS DISTINCT FROM {first}"
-    if measure.type is not ColumnType.DOUBLE:
+    if value.type is not ColumnType.DOUBLE:
         return f"({distinct})"
     far = f"abs({now} - {first}) > {TOLERANCE} * greatest(abs({now}), abs({first}))"
     return f"({distinct} AND coalesce({far}, TRUE))"
 
 
 def _shown(row: dict[str, Any], step: Definition) -> Shown:
-    names = [*(m.name for m in step.measures), "n_records"]
+    names = [*(v.name for v in step.values), "n_records"]
     known = row["first_reason"] is not None
     return Shown(
         start=row["window_start"],

@@ -173,14 +173,14 @@ def _show_sample(sample: Sample, out: Console) -> None:
 def _show_step(step: StepPlan, out: Console) -> None:
     head(f"Step {step.name}", out)
     keys = ", ".join(step.keys) or "none: one answer a window"
-    measures = ", ".join(f"{name} = {text} ({kind})" for name, text, kind in step.measures)
+    values = ", ".join(f"{name} = {text} ({kind})" for name, text, kind in step.values)
     out.print(
         pairs(
             ("answers for", f"each {keys}" if step.keys else keys),
             ("of records", f"where {step.where}" if step.where else "all"),
             ("window", _kind(step.window)),
             ("for example", _example(step.window)),
-            ("measures", measures),
+            ("answers with", values),
         )
     )
 

@@ -55,7 +55,7 @@ class Wanted:
 
     def limit_of(self, step: Definition) -> int:
         """Windows and keys a table: each takes a line a measure."""
-        return self.limit or max(3, LINES // len(step.measures))
+        return self.limit or max(3, LINES // len(step.values))
 
 
 def show_answers(
@@ -226,7 +226,7 @@ def _answers(rows: Sequence[Shown], step: Definition, title: str, out: Console) 
             REASONS.get(row.reason, row.reason),
             _records(row),
         ]
-        for i, measure in enumerate(step.measures):
+        for i, measure in enumerate(step.values):
             place = first if not i else ["", ""]
             rest = last if not i else []
             shown.add_row(*map(Text, place), Text(measure.name), *_cell(row, measure.name), *rest)
@@ -261,7 +261,7 @@ def _show_revisions(
     if not rows:
         out.print("  No answer has more than one revision.")
         return
-    measures = [m.name for m in step.measures]
+    measures = [m.name for m in step.values]
     narrow = out.width < NARROW
     right = (*measures, "rev", "records", "through record")
     shown = table(
