@@ -23,6 +23,7 @@ from penstock.quality.checks import CHECKS, Check, Severity
 from penstock.quality.comparisons import Example, checked, examples_of
 from penstock.spark.audit import Audit
 from penstock.spark.correct import start_epochs
+from tests import reference as ref
 from tests.doubles import NOON, FixedClock
 from tests.lakes import Lake, make_lake
 from tests.steps import SITES, SITES_REF
@@ -147,14 +148,19 @@ def at_window(row: Row) -> str:
     return f"window {row['window_start'].isoformat()} key site={row['site']}"
 
 
-def repaired_lake(home: Path, before_last: Callable[[Lake], Any] = lambda _: None) -> Lake:
+def repaired_lake(
+    home: Path,
+    before_last: Callable[[Lake], Any] = lambda _: None,
+    case: tuple[Any, ref.Step] = (SITES, SITES_REF),
+) -> Lake:
     """A small lake in which everything happened: a preload, two corrections, open windows.
 
     Args:
         home: where.
         before_last: what somebody does before the last records come.
+        case: the step.
     """
-    lake = make_lake(home, (SITES, SITES_REF), history={
+    lake = make_lake(home, case, history={
         "files": str(home / "history"), "format": "jsonl"})  # fmt: skip
     rows = disordered(420, seed=11, apart=5.0, late_share=0.25, late_by=500.0, begin=BEGIN)
     for row in rows[9::40]:

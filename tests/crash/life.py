@@ -29,7 +29,7 @@ from tests.crash.jobs import BACKUPS, COMPARISONS
 from tests.crash.points import Reached, read_trace
 from tests.lakes import Lake
 from tests.spark.conftest import Scene, make_scene
-from tests.steps import HOURLY, SINCE
+from tests.steps import HOURLY, LAST, SINCE
 from tests.streams import disordered, write_files
 
 JOBS = Path(__file__).with_name("jobs.py")
@@ -81,7 +81,7 @@ class Life:
                 write_files(self.folder / name, part, draw.randint(60, 130))
         history = {"files": str(self.folder / "history"), "format": "parquet"}
         live = {"files": str(self.folder / "live"), "format": "parquet", "mode": "bounded"}
-        steps = {"hourly": HOURLY | STEERED, "since": SINCE}
+        steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST}
         return make_scene(self.folder / "home", history=history, source=live, steps=steps)
 
     def at(self, job: str, home: Path) -> Scene:
