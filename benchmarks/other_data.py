@@ -146,7 +146,8 @@ def compare(name: str, data: Path, home: Path) -> dict[str, int]:
     exact, near = MEASURES[name]
     sys.path[:0] = [str(ROOT / "include")]
     from penstock.config.catalog import read_pipeline
-    from penstock.lake.history.view import answers_in_force, balance
+    from penstock.lake.history.balance import balance
+    from penstock.lake.history.standing import answers_in_force
     from penstock.lake.storage.tables import Tables
 
     pipeline, _ = read_pipeline(home / "pipelines" / f"{name}.yaml")

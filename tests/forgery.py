@@ -12,7 +12,8 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from penstock.kinds.windowed.layout import layout_of
-from penstock.lake.history.view import answers_in_force, position
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.proof.audits import record_audit
 from penstock.lake.proof.unsettled import with_unsettled

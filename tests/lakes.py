@@ -23,15 +23,10 @@ from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.checkpoint import newest_checkpoint
 from penstock.lake.history.correction import CorrectionPlan, Planner, plans, touched
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import BACKFILL, Position, position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import (
-    BACKFILL,
-    Position,
-    answers_in_force,
-    late_at,
-    position,
-    timely_answers,
-)
+from penstock.lake.history.standing import answers_in_force, timely_answers
+from penstock.lake.history.view import late_at
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log.blocks import HISTORY, LIVE, slack_changes
 from penstock.lake.proof.observed import classes

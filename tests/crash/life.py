@@ -18,8 +18,11 @@ from typing import Any
 
 from penstock.config.settings import Settings
 from penstock.kinds.windowed.layout import layout_of
+from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import generations
-from penstock.lake.history.view import answers_in_force, balance, late_at, position, timely_answers
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force, timely_answers
+from penstock.lake.history.view import late_at
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK

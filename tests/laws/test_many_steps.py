@@ -17,7 +17,7 @@ import pytest
 from penstock.lake.history.checkpoint import Checkpoint, Going
 from penstock.lake.history.generation import generations
 from penstock.lake.history.offset import Offset, StepOffset
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
 from tests import reference as ref
 from tests.doubles import Death, Killed, RisingClock, deadly_commits, lose_memory

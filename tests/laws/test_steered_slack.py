@@ -12,8 +12,10 @@ import pytest
 from penstock.columns import watermark
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import late_at, position, timely_answers
+from penstock.lake.history.standing import timely_answers
+from penstock.lake.history.view import late_at
 from penstock.lake.ingest import door
 from penstock.lake.log import blocks as log
 from penstock.lake.log import fold

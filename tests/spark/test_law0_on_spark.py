@@ -17,8 +17,10 @@ from penstock.config.settings import Settings
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.checkpoint import newest_checkpoint
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import late_at, position, timely_answers
+from penstock.lake.history.standing import timely_answers
+from penstock.lake.history.view import late_at
 from tests import reference as ref
 from tests.answers import assert_same, late_by_pair, rows_by_pair
 from tests.lakes import Lake

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
 from penstock.spark import chunks
 from tests import reference as ref

@@ -25,7 +25,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.step import StepSpec, of_each
 from penstock.core.window import EPOCH, instant, micros
 from penstock.lake.history.generation import Generation, generations
-from penstock.lake.history.view import Position, position, start_of
+from penstock.lake.history.position import Position, position, start_of
 from penstock.lake.proof.footing import (
     TOTALS,
     Footing,

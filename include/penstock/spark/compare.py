@@ -18,7 +18,7 @@ from penstock.core.expression import to_sql
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, micros
-from penstock.lake.history.view import BACKFILL, LATE, SPEED, Position
+from penstock.lake.history.position import BACKFILL, LATE, SPEED, Position
 from penstock.lake.proof.retrace import Plans, read_plans
 from penstock.lake.proof.scope import Scope
 from penstock.lake.storage.commit import Table

@@ -32,9 +32,10 @@ from penstock.kinds.windowed.mapper import columns_of, map_records, to_windows
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.correction import CorrectionPlan, Planner, spans_of, touched, within
 from penstock.lake.history.generation import current
+from penstock.lake.history.position import BACKFILL, LATE, position
 from penstock.lake.history.registry import Registry
 from penstock.lake.history.sealed import last_sealed
-from penstock.lake.history.view import BACKFILL, LATE, answers_at, in_force, position
+from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.proof.covered import Recorder
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole

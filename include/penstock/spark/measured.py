@@ -24,7 +24,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.expression import Expression
 from penstock.core.step import StepSpec
 from penstock.kinds.aggregate.layout import SUMS, AggregateLayout
-from penstock.lake.history.view import Position, late_at, position
+from penstock.lake.history.position import Position, position
+from penstock.lake.history.view import late_at
 from penstock.lake.log.blocks import decisions_of
 from penstock.lake.log.proposed import in_force, propose
 from penstock.lake.proof.covered import newest_rows

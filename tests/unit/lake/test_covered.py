@@ -13,7 +13,7 @@ from penstock.config.settings import Settings
 from penstock.core.coverage import predicted_error
 from penstock.core.errors import ConfigError
 from penstock.lake.history import view
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.ingest import door
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.proof.covered import Recorder, newest_rows

@@ -10,14 +10,8 @@ import pytest
 
 from penstock.columns.types import INSTANT
 from penstock.core.errors import ConfigError
-from penstock.lake.history.view import (
-    answers_in_force,
-    position,
-    rows_of,
-    standing,
-    timely_answers,
-    told,
-)
+from penstock.lake.history.position import position, rows_of
+from penstock.lake.history.standing import answers_in_force, standing, timely_answers, told
 from penstock.lake.ingest import door as door_module
 from penstock.lake.serve.export import export
 from penstock.lake.serve.query import answered, as_of, views

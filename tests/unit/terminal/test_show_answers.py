@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.history.view import standing
+from penstock.lake.history.standing import standing
 from penstock.lake.serve import show
 
 World = Any

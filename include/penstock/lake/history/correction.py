@@ -21,7 +21,8 @@ from penstock.core.errors import TransientError
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.history.generation import Generation, current
-from penstock.lake.history.view import BACKFILL, DONE, LATE, PLANNED, Position, late_at, position
+from penstock.lake.history.position import BACKFILL, DONE, LATE, PLANNED, Position, position
+from penstock.lake.history.view import late_at
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables

@@ -22,7 +22,8 @@ from penstock.core.coverage import TOTALS, QualityTarget, predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec, measures_of
 from penstock.core.window import FOREVER, micros
-from penstock.lake.history.view import BACKFILL, Position, answers_at, position
+from penstock.lake.history.position import BACKFILL, Position, position
+from penstock.lake.history.view import answers_at
 from penstock.lake.proof.observed import (
     NEWEST,
     beside,

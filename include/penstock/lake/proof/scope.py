@@ -16,7 +16,7 @@ from penstock.columns.watermark import Mark
 from penstock.columns.windows import first_window, panes_of, windows_a_pane
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
-from penstock.lake.history.view import Position, rows_of
+from penstock.lake.history.position import Position, rows_of
 from penstock.lake.proof.footing import Footing
 from penstock.lake.proof.retrace import Plans, Span, Stretch, Trace
 from penstock.lake.proof.waypoint import BEGIN

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
-from penstock.lake.history.view import Standing, in_force_of, standing, told
+from penstock.lake.history.standing import Standing, in_force_of, standing, told
 from penstock.lake.storage.tables import Tables
 
 

@@ -21,7 +21,9 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
-from penstock.lake.history.view import SPEED, Standing, answers_at, in_force, standing, told
+from penstock.lake.history.position import SPEED
+from penstock.lake.history.standing import Standing, standing, told
+from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import damaged_file, require_whole
 from penstock.lake.storage.read import data_files, read_table

@@ -15,18 +15,12 @@ from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
+from penstock.lake.history.balance import Balance, balance
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
-from penstock.lake.history.view import (
-    BACKFILL,
-    DONE,
-    SPEED,
-    Balance,
-    Standing,
-    answers_at,
-    balance,
-    position,
-)
+from penstock.lake.history.position import BACKFILL, DONE, SPEED, position
+from penstock.lake.history.standing import Standing
+from penstock.lake.history.view import answers_at
 from penstock.lake.ingest.cast import cast
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table

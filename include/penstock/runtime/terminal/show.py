@@ -15,7 +15,8 @@ from penstock.control.explain import spoken
 from penstock.core.slack import SlackPolicy
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
-from penstock.lake.history.view import BACKFILL, Standing, standing, told
+from penstock.lake.history.position import BACKFILL
+from penstock.lake.history.standing import Standing, standing, told
 from penstock.lake.serve import show as shows
 from penstock.lake.serve.show import Answers, Shown, StepState
 from penstock.lake.storage.tables import Definition, Tables
