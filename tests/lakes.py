@@ -21,8 +21,9 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.checkpoint import newest_checkpoint
-from penstock.lake.history.correction import CorrectionPlan, Planner, plans, touched
+from penstock.lake.history.correction import Planner, touched
 from penstock.lake.history.generation import generations
+from penstock.lake.history.plans import CorrectionPlan, plans
 from penstock.lake.history.position import BACKFILL, Position, position
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.standing import answers_in_force, timely_answers

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.history.correction import plans
+from penstock.lake.history.plans import plans
 from penstock.lake.history.position import BACKFILL, position
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.standing import answers_in_force, timely_answers

@@ -4,17 +4,23 @@ It shares no pane and no partial with the speed layer: Spark's own ``window`` as
 what is answered of them is the kind's own truth, by Spark's own aggregates.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from penstock.core.expression import to_sql
 from penstock.core.kinds import part
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
+from penstock.lake.history.position import Position
 from penstock.lake.proof.scope import Scope
-from penstock.spark.scoped import changed, inside
+from penstock.lake.storage.read import Spans
+from penstock.lake.storage.tables import Tables
+from penstock.spark.frames import Frames
+from penstock.spark.scoped import cells, changed, inside
 
 SQL_TYPES = {
     ColumnType.STRING: T.StringType(),
@@ -28,6 +34,44 @@ SQL_TYPES = {
 def truth_of(step: StepSpec) -> Any:
     """The truth of a step's kind: ``values(step)``, and ``same(value)`` of one of its values."""
     return part(step.kind, "truth")
+
+
+def records(
+    frames: Frames,
+    tables: Tables,
+    types: Mapping[str, ColumnType],
+    step: StepSpec,
+    at: Position,
+    scope: Scope,
+) -> DataFrame:
+    """A step's records up to a position, with ``mark$``, the watermark in force for each.
+
+    Args:
+        frames: makes frames.
+        tables: of the pipeline.
+        types: of its columns.
+        step: the step.
+        at: the position.
+        scope: which windows.
+    """
+    more = step.window.size - 1
+    within = Spans("event_time", scope.reach(more))
+    events = frames.load(tables.events(dict(types)), within)
+    events = events.where(F.col("arrival_seq") <= at.sealed.seq)
+    events = events.where(inside("event_time", scope, more))
+    known = {**types, **{key.name: key.type for key in step.keys}}
+    for name in step.columns:
+        if name not in events.columns:
+            events = events.withColumn(name, F.lit(None).cast(SQL_TYPES[known[name]]))
+    for key in step.key_names:  # declared later than the record came: it has no answer
+        events = events.where(F.col(key).isNotNull())
+    if step.where is not None:
+        events = events.where(F.expr(to_sql(step.where)))
+    cell, rows = cells(scope, at.sealed.seq)
+    runs = frames.of(["cell$", "first$", "last$", "mark$"], rows)
+    held = F.col("arrival_seq").between(F.col("first$"), F.col("last$"))
+    here = (F.expr(cell) == F.col("cell$")) & held
+    return events.join(F.broadcast(runs), here, "left").drop("cell$", "first$", "last$")
 
 
 def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> DataFrame:

@@ -62,6 +62,11 @@ class Scope:
         """Whether it is everything."""
         return not self.starts
 
+    def reach(self, more: int = 0) -> tuple[Run, ...]:
+        """Runs of window starts that are compared; ``more``: added to their ends, us."""
+        every = self.starts or ((BEGINNING, FOREVER),)
+        return tuple((first, min(last + more, FOREVER)) for first, last in every)
+
 
 def everything(trace: Trace) -> Scope:
     """All windows of a log that was gone through as a whole."""

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
-from penstock.control.explain import spoken
+from penstock.control.spoken import spoken
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 from penstock.core.window import micros

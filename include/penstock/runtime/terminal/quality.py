@@ -11,7 +11,7 @@ from rich.text import Text
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.slack import USUAL
-from penstock.control.explain import spoken
+from penstock.control.spoken import spoken
 from penstock.core.controller import Measured
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
