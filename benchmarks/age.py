@@ -29,8 +29,8 @@ from penstock.core.step import StepSpec
 from penstock.lake.history import watch
 from penstock.lake.history.generation import current, lived
 from penstock.lake.history.offset import Offset, StepOffset
+from penstock.lake.history.position import DONE, LATE, PLANNED, position
 from penstock.lake.history.registry import Registry
-from penstock.lake.history.view import DONE, LATE, PLANNED, position
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables, TableSpec

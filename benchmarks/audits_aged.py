@@ -27,7 +27,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
 from penstock.core.slack import WatermarkState
 from penstock.core.window import BEGINNING
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.proof import scope
 from penstock.lake.proof.audits import record_audit
 from penstock.lake.proof.footing import TOTALS, Footing, decisions_digest, epoch_of

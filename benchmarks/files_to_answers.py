@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.history.view import answers_in_force
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import correct_pipeline
 

@@ -82,6 +82,8 @@ class Question:
     exact: tuple[str, ...]
     scale_of: dict[str, str]
     """For each measure that need not be exact: what 1e-9 is a part of."""
+    newest: tuple[str, ...] = ()
+    """Columns of the newest sighting; of several at its instant any one will do."""
 
 
 STEPS = {
@@ -104,6 +106,15 @@ STEPS = {
         measures={"sightings": "count(*)"},
         exact=("sightings",),
         scale_of={},
+    ),
+    "last_seen": Question(
+        key="plate",
+        size_minutes=1440,
+        slide_minutes=1440,
+        measures={"event_time": "max(event_time)"},
+        exact=("event_time",),
+        scale_of={},
+        newest=("site", "kind", "delay"),
     ),
 }
 
@@ -136,6 +147,10 @@ def answer(db: duckdb.DuckDBPyConnection, step: str) -> None:
     size, slide = question.size_minutes, question.slide_minutes
     measures = question.measures | {f"{m}_scale": s for m, s in question.scale_of.items()}
     columns = ", ".join(f"{sql} as {name}" for name, sql in measures.items())
+    if question.newest:
+        there = "list_filter(list(sighting), lambda s: s.event_time = max(sighting.event_time))"
+        picked = ", ".join(f"{name} := s.{name}" for name in question.newest)
+        columns += f", list_transform({there}, lambda s: struct_pack({picked})) as newest"
     db.execute(f"""
         create or replace table truth as
         select
@@ -146,7 +161,7 @@ def answer(db: duckdb.DuckDBPyConnection, step: str) -> None:
             select *, epoch_us(event_time) // {slide * 60_000_000} as slot,
                 unnest(range({size // slide})) as back
             from sighting
-        )
+        ) as sighting
         group by all
     """)
 
@@ -156,7 +171,7 @@ def compare(db: duckdb.DuckDBPyConnection, step: str, path: Path) -> dict[str, i
     question = STEPS[step]
     db.execute("create or replace table answers as from read_parquet(?)", [escape(str(path))])
     columns = {row[0] for row in db.execute("describe answers").fetchall()}
-    wanted = {"window_start", "window_end", question.key, *question.measures}
+    wanted = {"window_start", "window_end", question.key, *question.measures, *question.newest}
     if wanted - columns:
         sys.exit(f"{path}: no column {', '.join(sorted(wanted - columns))}")
     exact = [*question.exact, *({"n_records"} & columns)]
@@ -166,6 +181,11 @@ def compare(db: duckdb.DuckDBPyConnection, step: str, path: Path) -> dict[str, i
             f"(theirs.{m} is null) <> (ours.{m} is null) or isnan(theirs.{m})"
             f" or abs(theirs.{m} - ours.{m}) > 1e-9 * ours.{m}_scale"
             for m in question.scale_of
+        ]
+        + [
+            f"not list_contains(ours.newest, struct_pack({picked}))"
+            for picked in [", ".join(f"{m} := theirs.{m}" for m in question.newest)]
+            if picked
         ]
     )
     key = f"window_start, window_end, {question.key}"

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import TOGETHER
 from penstock.lake.history.checkpoint import newest_checkpoint
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.log.blocks import read_summaries
 from penstock.lake.storage.tables import Tables, local
 

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.core.clock import SystemClock
-from penstock.spark.correct import Corrector, correct_pipeline
+from penstock.spark.correct import correct_pipeline
+from penstock.spark.corrector import Corrector
 
 DAY = timedelta(days=1) // timedelta(microseconds=1)
 RECORDS_A_DAY, KEYS, FILES = 50_000, 90, 20

@@ -38,6 +38,29 @@ steps:
            count(*) AS n, count(rtt) AS answered, fsum(rtt) AS rtt_sum, fsum(abs(rtt)) AS scale
            FROM records GROUP BY ALL""",
     ),
+    "d4_zeek_ssl": (
+        """
+columns: {sip: string, server_name: string, version: string, dport: long}
+event_time: event_time
+arrival_time: arrival_time
+skew: PT1H
+steps:
+  last_server:
+    kind: latest
+    keys: [sip]
+    every: PT10S
+    columns: [server_name, version, dport]
+    slack: {fixed: PT5S}
+""",
+        "last_server",
+        ["sip"],
+        """SELECT time_bucket(INTERVAL 10 SECOND, event_time) AS window_start, sip,
+           max(event_time) AS event_time, count(*) AS n_records,
+           arg_max(arrival_seq, (event_time, arrival_seq)) AS arrival_seq,
+           arg_max_null(server_name, (event_time, arrival_seq)) AS server_name,
+           arg_max_null(version, (event_time, arrival_seq)) AS version,
+           arg_max_null(dport, (event_time, arrival_seq)) AS dport FROM records GROUP BY ALL""",
+    ),
     "d5_ooo_umts": (
         """
 columns: {device: string, rtt_ms: double}
@@ -96,6 +119,10 @@ steps:
 }
 MEASURES = {
     "d4_zeek_dns": (["n", "answered"], ["rtt_sum"]),
+    "d4_zeek_ssl": (
+        ["event_time", "arrival_seq", "server_name", "version", "dport", "n_records"],
+        [],
+    ),
     "d5_ooo_umts": (["low", "high"], ["rtt"]),
     "d1_aircraft_sites": (["n"], []),
     "x_usgs_quakes": (["n", "strongest"], ["energy"]),
@@ -119,7 +146,8 @@ def compare(name: str, data: Path, home: Path) -> dict[str, int]:
     exact, near = MEASURES[name]
     sys.path[:0] = [str(ROOT / "include")]
     from penstock.config.catalog import read_pipeline
-    from penstock.lake.history.view import answers_in_force, balance
+    from penstock.lake.history.balance import balance
+    from penstock.lake.history.standing import answers_in_force
     from penstock.lake.storage.tables import Tables
 
     pipeline, _ = read_pipeline(home / "pipelines" / f"{name}.yaml")

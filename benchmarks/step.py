@@ -40,7 +40,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
-from penstock.lake.history.view import answers_in_force, timely_answers
+from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import correct_pipeline
 

@@ -24,7 +24,7 @@ import step as single
 import yaml
 
 from penstock.core.clock import SystemClock
-from penstock.lake.history.view import answers_in_force
+from penstock.lake.history.standing import answers_in_force
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.query import start_query
 

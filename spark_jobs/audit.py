@@ -8,7 +8,7 @@ from penstock.config.settings import Settings
 from penstock.control.job import BlockedByQualityError, Outcome, pipeline_of, run_job
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
-from penstock.lake.history.view import notes
+from penstock.lake.history.standing import notes
 from penstock.lake.proof.audits import record_audit
 from penstock.lake.proof.covered import errors_of
 from penstock.lake.proof.unsettled import with_unsettled

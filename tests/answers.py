@@ -7,12 +7,10 @@ import pyarrow.compute as pc
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
+from penstock.kinds.windowed.wire import Wire
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
-from penstock.spark.wire import (
-    Wire,
-)
 from tests import reference as ref
 
 

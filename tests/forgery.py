@@ -11,7 +11,9 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.view import answers_in_force, position
+from penstock.kinds.windowed.layout import layout_of
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.proof.audits import record_audit
 from penstock.lake.proof.unsettled import with_unsettled
@@ -22,7 +24,7 @@ from penstock.quality.checks import CHECKS, Check, Severity
 from penstock.quality.comparisons import Example, checked, examples_of
 from penstock.spark.audit import Audit
 from penstock.spark.correct import start_epochs
-from penstock.spark.layout import Layout
+from tests import reference as ref
 from tests.doubles import NOON, FixedClock
 from tests.lakes import Lake, make_lake
 from tests.steps import SITES, SITES_REF
@@ -95,7 +97,7 @@ class Forger:
             "registry": tables.registry(),
             "corrections": tables.corrections(),
             "answers": tables.answers(step),
-            "late": tables.late(step, Layout(step).fields),
+            "late": tables.late(step, layout_of(step).fields),
             "control": tables.control(step),
         }
 
@@ -147,14 +149,19 @@ def at_window(row: Row) -> str:
     return f"window {row['window_start'].isoformat()} key site={row['site']}"
 
 
-def repaired_lake(home: Path, before_last: Callable[[Lake], Any] = lambda _: None) -> Lake:
+def repaired_lake(
+    home: Path,
+    before_last: Callable[[Lake], Any] = lambda _: None,
+    case: tuple[Any, ref.Step] = (SITES, SITES_REF),
+) -> Lake:
     """A small lake in which everything happened: a preload, two corrections, open windows.
 
     Args:
         home: where.
         before_last: what somebody does before the last records come.
+        case: the step.
     """
-    lake = make_lake(home, (SITES, SITES_REF), history={
+    lake = make_lake(home, case, history={
         "files": str(home / "history"), "format": "jsonl"})  # fmt: skip
     rows = disordered(420, seed=11, apart=5.0, late_share=0.25, late_by=500.0, begin=BEGIN)
     for row in rows[9::40]:

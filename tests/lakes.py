@@ -19,25 +19,21 @@ from penstock.core.place import path_of
 from penstock.core.slack import SlackChange, spec_at
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
+from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.checkpoint import newest_checkpoint
-from penstock.lake.history.correction import CorrectionPlan, Planner, plans, touched
+from penstock.lake.history.correction import Planner, touched
 from penstock.lake.history.generation import generations
+from penstock.lake.history.plans import CorrectionPlan, plans
+from penstock.lake.history.position import BACKFILL, Position, position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import (
-    BACKFILL,
-    Position,
-    answers_in_force,
-    late_at,
-    position,
-    timely_answers,
-)
+from penstock.lake.history.standing import answers_in_force, timely_answers
+from penstock.lake.history.view import late_at
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log.blocks import HISTORY, LIVE, slack_changes
 from penstock.lake.proof.observed import classes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import start_epochs
-from penstock.spark.layout import Layout
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.doubles import Death, Killed, RisingClock, lose_memory
@@ -107,7 +103,7 @@ class Lake:
     def in_force(self) -> dict[ref.Pair, dict[str, Any]]:
         """The answers in force, without what tells how they came about."""
         rows = rows_by_pair(self.step, answers_in_force(self.tables, self.step), "through_seq")
-        names = [*(m.name for m in self.step.measures), "n_records"]
+        names = [*(v.name for v in self.step.values), "n_records"]
         return {pair: {name: row[name] for name in names} for pair, row in rows.items()}
 
     def epoch_oracle(self) -> ref.Step:
@@ -137,7 +133,7 @@ class Lake:
         assert at.sealed.state.watermark == expected.watermarks[-1]
         timely = rows_by_pair(step, timely_answers(tables, step), "through_seq")
         assert_same(expected.timely, timely)
-        late = late_by_pair(step, late_at(tables, step, at, Layout(step).fields))
+        late = late_by_pair(step, late_at(tables, step, at, layout_of(step).fields))
         assert_same(expected.late, late)
         assert at.sealed.open_pairs == expected.open_pairs
         assert list(classes(tables, step, at).values()) == expected.classes
@@ -159,7 +155,7 @@ class Lake:
                 for pair in self._touched(plan, at):
                     seen[pair] = max(seen.get(pair, -1), plan.through_seq)
         late = late_by_pair(
-            self.step, late_at(self.tables, self.step, at, Layout(self.step).fields)
+            self.step, late_at(self.tables, self.step, at, layout_of(self.step).fields)
         )
         return {pair for pair, row in late.items() if row["seq"] > seen.get(pair, -1)}
 

@@ -13,24 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.packets import PACKET
 from penstock.config.pipeline import Pipeline
 from penstock.core.place import path_of
 from penstock.core.slack import BlockSummary
 from penstock.core.step import StepSpec
-from penstock.lake.history.correction import CorrectionPlan
 from penstock.lake.history.generation import Generation
+from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.registry import Registry
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
-from penstock.spark.correct import Corrector, _mapping, _reducing, starts_of
+from penstock.spark.corrector import Corrector
 from penstock.spark.query import step_start
+from penstock.spark.recompute import mapping, reducing, starts_of
 from penstock.spark.sink import QuerySink, StepSink
 from penstock.spark.source import LogReader, SourceSpec
-from penstock.spark.wire import (
-    PACKET,
-)
 from tests.speed import reduce
 
 
@@ -188,11 +187,11 @@ class LocalCorrector(Corrector):
         for since, until in self._spans(plan, low, high, starts):
             inside |= (times >= since) & (times < until)
         events = events.filter(pa.array(inside))
-        mapped = list(_mapping(self.step, self.events.schema, 2)(iter(events.to_batches())))
+        mapped = list(mapping(self.step, self.events.schema, 2)(iter(events.to_batches())))
         found = [self.wire.windows.empty_table()]
         if mapped:
             panes = pa.Table.from_batches(mapped)
-            reduced = _reducing(self.step, plan, low, high, starts)
+            reduced = reducing(self.step, plan, low, high, starts)
             shards = sorted(set(panes["shard"].to_pylist()))
             found += [reduced(panes.filter(pc.equal(panes["shard"], shard))) for shard in shards]
         table = pa.concat_tables(found)

@@ -50,7 +50,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Measure:
-    """``function`` (as in SQL, or quantile) over a value of the record; none: over rows."""
+    """``function`` (as in SQL, quantile, latest) over a value of the record; none: over rows."""
 
     name: str
     function: str
@@ -130,10 +130,15 @@ class Answers:
     late_times: list[int] = field(default_factory=list)
 
 
-def value_of(measure: Measure, records: Sequence[Record]) -> Value:
+def value_of(  # noqa: PLR0911  a case each
+    measure: Measure, records: Sequence[Record]
+) -> Value:
     """The measure over some records: null is ignored, nothing seen is null, a count is 0."""
     if measure.over is None:
         return Value(len(records), NONE, exact=True)
+    if measure.function == "latest":
+        newest = max(records, key=lambda r: (r["event_time"], r["arrival_seq"]))
+        return Value(measure.over(newest), NONE, exact=True)
     seen = [x for x in (measure.over(r) for r in records) if x is not None]
     if measure.function == "count":
         return Value(len(seen), NONE, exact=True)
@@ -276,6 +281,7 @@ def run(  # noqa: C901, PLR0912, PLR0915  in one piece, as one reads it
             key = tuple(record[k] for k in step.keys)
             if None in key:  # older than the key's column: the door refuses such records now
                 continue
+            row = {**record, "arrival_seq": seq}
             windows, at = step.window.starts(record["event_time"]), record["event_time"]
             if i >= start and windows:
                 missed = sum(window + step.window.size <= in_force for window in windows)
@@ -284,14 +290,14 @@ def run(  # noqa: C901, PLR0912, PLR0915  in one piece, as one reads it
                     out.late_times.append(at)
             for window in windows:
                 pair, end = (window, key), window + step.window.size
-                every[pair].append(record)
+                every[pair].append(row)
                 out.pairs += 1
                 if end > in_force:
-                    on_time[pair].append(record)
+                    on_time[pair].append(row)
                 elif i < start:
-                    old[pair].append(record)
+                    old[pair].append(row)
                 else:
-                    late[pair].append((seq, record))
+                    late[pair].append((seq, row))
     reached = [mark for mark, _ in closed_at]  # it never falls
     for pair, records in on_time.items():
         closing = bisect_left(reached, pair[0] + step.window.size)

@@ -12,18 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.groups import hash_rows
 from penstock.columns.marks import Marks, note
-from penstock.columns.types import ARROW, INSTANT
-from penstock.columns.watermark import after_each, closings
-from penstock.core.measure import ColumnType
-from penstock.core.slack import BlockKind
-from penstock.core.slack import WatermarkState as State
-from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING
-from penstock.lake.history.offset import StepOffset
-from penstock.spark.mapper import Classes, map_records
-from penstock.spark.state_host import StateHost
-from penstock.spark.tick import Status, Tick
-from penstock.spark.wire import (
+from penstock.columns.packets import (
     ANSWER,
     CLASSES,
     LATE,
@@ -31,12 +20,23 @@ from penstock.spark.wire import (
     PARTIAL,
     STATUS,
     TICK,
-    Wire,
     message,
     messages_in,
     packets,
     table_in,
 )
+from penstock.columns.types import ARROW, INSTANT
+from penstock.columns.watermark import after_each, closings
+from penstock.core.measure import ColumnType
+from penstock.core.slack import BlockKind
+from penstock.core.slack import WatermarkState as State
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING
+from penstock.kinds.windowed.mapper import Classes, map_records
+from penstock.kinds.windowed.wire import Wire
+from penstock.lake.history.offset import StepOffset
+from penstock.spark.state_host import StateHost
+from penstock.spark.tick import Status, Tick
 from tests import reference as ref
 from tests.doubles import FakeHandle
 from tests.steps import COLUMNS

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from tests import reference as ref
-from tests.streams import BEGIN, SECOND, us
+from tests.streams import BEGIN, SECOND, instant, us
 
 COLUMNS = {
     "site": "string",
@@ -159,23 +159,45 @@ LANDMARK_REF = ref.Step(
     (ref.Slack("fixed", 0),),
 )
 
+SEEN = {
+    "kind": "latest",
+    "keys": ["site"],
+    "where": "code IS NOT NULL",
+    "every": "PT45S",
+    "columns": ["code", "delay", "live"],
+    "slack": {"fixed": "PT20S"},
+}
+SEEN_REF = ref.Step(
+    ("site",),
+    ref.Window(45 * SECOND, 45 * SECOND),
+    (
+        ref.Measure("event_time", "latest", lambda record: instant(record["event_time"])),
+        *(ref.Measure(n, "latest", over(n)) for n in ("arrival_seq", "code", "delay", "live")),
+    ),
+    (ref.Slack("fixed", 20 * SECOND),),
+    lambda record: record["code"] is not None,
+)
+
 CASES = {
     "sites": (SITES, SITES_REF),
     "codes": (CODES, CODES_REF),
     "both": (BOTH, BOTH_REF),
     "landmark": (LANDMARK, LANDMARK_REF),
     "ranks": (RANKS, RANKS_REF),
+    "seen": (SEEN, SEEN_REF),
 }
 
 
 def case_of(seed: int) -> tuple[Any, ref.Step]:
     """The step of a seed; a seed that found something keeps its step when cases are added."""
     first = ("both", "codes", "landmark", "sites")
+    if seed >= SEEN_FROM:
+        return CASES["seen"]
     return CASES[first[seed % 4] if seed < RANKED else "ranks"]
 
 
-RANKED = 1_000
-"""Seeds from here on are of quantiles."""
+RANKED, SEEN_FROM = 1_000, 2_000
+"""Seeds from here on are of quantiles, and of newest records."""
 HOURLY = SITES | {
     "window": {"size": "PT1H", "slide": "PT15M"},
     "measures": SITES["measures"] | {"middle": "median(delay)"},
@@ -186,6 +208,14 @@ HOURLY_REF = ref.Step(
     ref.Window(3_600 * SECOND, 900 * SECOND),
     (*SITES_REF.measures, ref.Measure("middle", "quantile", over("delay"))),
     (ref.Slack("fixed", 600 * SECOND),),
+)
+LAST = SEEN | {"every": "PT15M", "slack": {"fixed": "PT10M"}}
+LAST_REF = ref.Step(
+    SEEN_REF.keys,
+    ref.Window(900 * SECOND, 900 * SECOND),
+    SEEN_REF.measures,
+    (ref.Slack("fixed", 600 * SECOND),),
+    SEEN_REF.where,
 )
 SINCE = CODES | {
     "window": {"since": BEGIN.isoformat(), "period": "PT20M"},

@@ -8,8 +8,9 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
-from penstock.config.catalog import ConfigProblem, line_of
+from penstock.config.catalog import line_of
 from penstock.config.kept import catalog_in_force
+from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError, PenstockError

@@ -17,19 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from penstock.config.settings import Settings
+from penstock.kinds.windowed.layout import layout_of
+from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import generations
-from penstock.lake.history.view import answers_in_force, balance, late_at, position, timely_answers
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force, timely_answers
+from penstock.lake.history.view import late_at
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK
-from penstock.spark.layout import Layout
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.crash.jobs import BACKUPS, COMPARISONS
 from tests.crash.points import Reached, read_trace
 from tests.lakes import Lake
 from tests.spark.conftest import Scene, make_scene
-from tests.steps import HOURLY, SINCE
+from tests.steps import HOURLY, LAST, SINCE
 from tests.streams import disordered, write_files
 
 JOBS = Path(__file__).with_name("jobs.py")
@@ -83,7 +86,7 @@ class Life:
                 write_files(self.folder / name, part, draw.randint(60, 130))
         history = {"files": str(self.folder / "history"), "format": "parquet"}
         live = {"files": "live", "format": "parquet", "mode": "bounded", **ARCHIVED}
-        steps = {"hourly": HOURLY | STEERED, "since": SINCE}
+        steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST}
         return make_scene(self.folder / "home", history=history, source=live, steps=steps)
 
     def at(self, job: str, home: Path) -> Scene:
@@ -196,7 +199,7 @@ def check_step(lake: Lake, truth: ref.Answers) -> None:
     assert at is not None
     timely = rows_by_pair(step, timely_answers(tables, step), "through_seq")
     assert_same(truth.timely, timely)
-    late = late_by_pair(step, late_at(tables, step, at, Layout(step).fields))
+    late = late_by_pair(step, late_at(tables, step, at, layout_of(step).fields))
     assert_same(truth.late, late)
     in_force = rows_by_pair(step, answers_in_force(tables, step), "through_seq")
     assert_same(truth.corrected, in_force, position=False)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from penstock.config.settings import Settings
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.storage import durable
 from penstock.runtime.streams.paths import StreamPaths

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from penstock.config.catalog import Catalog
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
-from penstock.lake.history import view
+from penstock.lake.history.position import position
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.demo.airflow import UNFINISHED, Airflow, DagRun
 from penstock.runtime.embedded import probe
@@ -93,7 +93,7 @@ class Embedded:
 
     def positions(self) -> list[tuple[int, int]]:
         """For each step: records it is sealed up to, and its watermark, us."""
-        found = [view.position(self.tables, step) for step in self.pipeline.specs]
+        found = [position(self.tables, step) for step in self.pipeline.specs]
         return [(0, 0) if at is None else (at.sealed.seq + 1, at.sealed.state.watermark)
                 for at in found]  # fmt: skip
 

@@ -6,7 +6,9 @@ from collections import Counter
 
 import pytest
 
-from penstock.lake.history import view
+from penstock.lake.history.balance import balance
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.runtime.demo.airflow import DagRun
@@ -111,9 +113,9 @@ def test_answers_in_force_are_those_of_the_raw_files(
     embedded: Embedded, truth: RideTruth, step: str
 ) -> None:
     spec = embedded.pipeline.spec(step)
-    at = view.position(embedded.tables, spec)
+    at = position(embedded.tables, spec)
     assert at is not None
-    in_force = view.answers_in_force(embedded.tables, spec)
+    in_force = answers_in_force(embedded.tables, spec)
     assert in_force.num_rows > 0
     assert truth.wrong(step, in_force, at.sealed.state.watermark) == []
 
@@ -122,13 +124,13 @@ def test_answers_in_force_are_those_of_the_raw_files(
 def test_every_record_and_every_pair_is_accounted_for(
     rides: RideFiles, embedded: Embedded, truth: RideTruth, step: str
 ) -> None:
-    balance = view.balance(embedded.tables, embedded.pipeline.spec(step))
-    assert balance is not None
-    assert balance.received == rides.received == balance.accepted + balance.quarantined
-    assert balance.quarantined == rides.refused.total()
-    assert balance.accepted == truth.records()
-    assert balance.pairs == truth.pairs(step)
-    assert balance.late > FAR_LATER or step != "fares_per_zone"
+    told = balance(embedded.tables, embedded.pipeline.spec(step))
+    assert told is not None
+    assert told.received == rides.received == told.accepted + told.quarantined
+    assert told.quarantined == rides.refused.total()
+    assert told.accepted == truth.records()
+    assert told.pairs == truth.pairs(step)
+    assert told.late > FAR_LATER or step != "fares_per_zone"
 
 
 @pytest.mark.all
@@ -150,9 +152,9 @@ def test_a_lone_late_record_is_repaired_within_its_time_by_itself(
     assert max(p["recorded_at"] for p in done) - arrived <= within
     truth = RideTruth(rides)
     for spec in embedded.pipeline.specs:
-        at = view.position(embedded.tables, spec)
+        at = position(embedded.tables, spec)
         assert at is not None
-        in_force = view.answers_in_force(embedded.tables, spec)
+        in_force = answers_in_force(embedded.tables, spec)
         assert truth.wrong(spec.name, in_force, at.sealed.state.watermark) == []
 
 

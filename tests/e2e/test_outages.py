@@ -10,8 +10,10 @@ import psutil
 import pytest
 
 from penstock.config.pipeline import TOGETHER
-from penstock.lake.history import view
+from penstock.lake.history.balance import balance
 from penstock.lake.history.checkpoint import newest_checkpoint
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
 from tests.e2e.rides import RideFiles, RideTruth
 from tests.e2e.running import Embedded, Rest, eventually
 
@@ -59,13 +61,13 @@ def assert_nothing_lost(embedded: Embedded, rides: RideFiles, airflow: Rest) -> 
     assert airflow.finish(airflow.start("correct__rides")).state == "success"
     truth = RideTruth(rides)
     for step in embedded.pipeline.specs:
-        at = view.position(embedded.tables, step)
-        balance = view.balance(embedded.tables, step)
+        at = position(embedded.tables, step)
+        told = balance(embedded.tables, step)
         assert at is not None
-        assert balance is not None
-        assert balance.received == rides.received == balance.accepted + balance.quarantined
-        assert balance.pairs == truth.pairs(step.name)
-        in_force = view.answers_in_force(embedded.tables, step)
+        assert told is not None
+        assert told.received == rides.received == told.accepted + told.quarantined
+        assert told.pairs == truth.pairs(step.name)
+        in_force = answers_in_force(embedded.tables, step)
         assert truth.wrong(step.name, in_force, at.sealed.state.watermark) == []
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import generations
-from penstock.lake.history.view import balance
 from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest.door import run_through
 from penstock.lake.log.blocks import HISTORY

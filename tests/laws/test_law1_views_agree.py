@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from penstock.columns.marks import Marks
 from penstock.columns.windows import windows_a_pane
 from penstock.core.window import BEGINNING
-from penstock.spark.layout import Layout
-from penstock.spark.mapper import map_records, to_windows
+from penstock.kinds.windowed.layout import layout_of
+from penstock.kinds.windowed.mapper import map_records, to_windows
 from tests import reference as ref
 from tests.answers import assert_same
 from tests.speed import answer, events_of
@@ -26,7 +26,7 @@ def recomputed(step: Case, blocks: list[ref.Block]) -> dict[ref.Pair, dict]:
     panes = np.asarray(partials["pane"])
     counts = windows_a_pane(step.spec.window, panes)
     windows = to_windows(step.spec, partials, np.zeros_like(counts), counts)
-    measures = Layout(step.spec).finish(windows)
+    measures = layout_of(step.spec).finish(windows)
     found = {}
     for i, row in enumerate(windows.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.spec.key_names))

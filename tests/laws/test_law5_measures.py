@@ -19,7 +19,7 @@ from penstock.columns.groups import group
 from penstock.columns.sums import exact_sum, exact_sum_longs, split_longs, total_of
 from penstock.core.errors import TerminalError
 from penstock.core.measure import Function, Partial
-from penstock.spark.layout import Layout
+from penstock.kinds.windowed.layout import layout_of
 from tests.reference import Measure, value_of
 from tests.steps import make_pipeline
 
@@ -126,7 +126,7 @@ def test_sums_of_sums_overflow_by_the_whole_and_never_by_a_part(parts, by_two) -
     ],
 )
 def test_what_a_double_cannot_hold_is_infinite_and_an_average_never(values, total, mean) -> None:
-    layout, zeros = Layout(STEP), np.zeros(1, np.int64)
+    layout, zeros = layout_of(STEP), np.zeros(1, np.int64)
     parts = [layout.of_records(table_of([("a", x, None)]), {"window_start": zeros}) for x in values]
     found = layout.finish(layout.merge(pa.concat_tables(parts), "window_start"))
     oracle = [value_of(Measure("m", name, lambda x: x), values).value for name in ("sum", "avg")]
@@ -183,7 +183,7 @@ records = st.lists(
 
 @given(rows=records, cut=st.integers(0, 25))
 def test_the_layout_says_what_partial_says_for_any_cut(rows, cut) -> None:
-    layout, table = Layout(STEP), table_of(rows)
+    layout, table = layout_of(STEP), table_of(rows)
     window = np.zeros(table.num_rows, np.int64)
     parts = [
         layout.of_records(t, {"window_start": w})
@@ -211,7 +211,7 @@ def test_the_layout_says_what_partial_says_for_any_cut(rows, cut) -> None:
 
 
 def test_a_sum_of_integers_beyond_64_bits_is_an_error_with_a_remedy() -> None:
-    layout = Layout(STEP)
+    layout = layout_of(STEP)
     table = table_of([("a", None, 2**62), ("a", None, 2**62)])
     merged = layout.of_records(table, {"window_start": np.zeros(2, np.int64)})
     with pytest.raises(TerminalError, match=r"s\.whole: .*exceeds 64 bits\. Declare"):

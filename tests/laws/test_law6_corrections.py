@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.lake.history.correction import CorrectionPlan, pending_count, plans
+from penstock.lake.history.correction import pending_count
+from penstock.lake.history.plans import CorrectionPlan, plans
+from penstock.lake.history.position import BACKFILL, LATE, position
 from penstock.lake.history.registry import Registry
-from penstock.lake.history.view import BACKFILL, LATE, answers_in_force, position
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table

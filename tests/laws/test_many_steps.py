@@ -17,7 +17,7 @@ import pytest
 from penstock.lake.history.checkpoint import Checkpoint, Going
 from penstock.lake.history.generation import generations
 from penstock.lake.history.offset import Offset, StepOffset
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
 from tests import reference as ref
 from tests.doubles import Death, Killed, RisingClock, deadly_commits, lose_memory
@@ -26,7 +26,7 @@ from tests.local import LocalQuery
 from tests.steps import CASES, make_pipeline
 from tests.streams import SECOND, write_jsonl
 
-CHOICES = ("sites", "codes", "both", "landmark", "ranks")
+CHOICES = ("sites", "codes", "both", "landmark", "ranks", "seen")
 OTHER_WINDOW = {"size": "PT100S", "slide": "PT50S"}
 
 
@@ -57,7 +57,7 @@ class Team:
         }
 
     def _oracle(self, name: str) -> ref.Step:
-        changed = self.steps[name]["window"] == OTHER_WINDOW
+        changed = self.steps[name].get("window") == OTHER_WINDOW
         window = ref.Window(100 * SECOND, 50 * SECOND)
         return replace(CASES[name][1], window=window) if changed else CASES[name][1]
 
@@ -221,7 +221,7 @@ def change(team: Team) -> None:
         team.steps[new] = deepcopy(CASES[new][0])
     elif what == "remove" and len(names) > 1:
         del team.steps[name]
-    elif what == "window" and name != "landmark":
+    elif what == "window" and name not in {"landmark", "seen"}:
         other = team.steps[name]["window"] == OTHER_WINDOW
         team.steps[name]["window"] = CASES[name][0]["window"] if other else OTHER_WINDOW
     elif what == "apart":

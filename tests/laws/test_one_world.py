@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.history.correction import plans
+from penstock.lake.history.plans import plans
+from penstock.lake.history.position import BACKFILL, position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import BACKFILL, answers_in_force, position, timely_answers
+from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage.commit import Table
 from penstock.spark import chunks

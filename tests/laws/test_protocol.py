@@ -48,12 +48,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "PAIRS_A_CHUNK", 16)
 
 
-@pytest.mark.parametrize("seed", [1, 101, 1_000])
+@pytest.mark.parametrize("seed", [1, 101, 1_000, 2_000])
 def test_any_schedule_keeps_the_laws(tmp_path: Path, seed: int) -> None:
     survives(tmp_path, seed)
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("seed", [3, 116, *range(200, 280), *range(1_001, 1_011)])
+@pytest.mark.parametrize(
+    "seed", [3, 116, *range(200, 280), *range(1_001, 1_011), *range(2_001, 2_011)]
+)
 def test_many_schedules_keep_the_laws(tmp_path: Path, seed: int) -> None:
     survives(tmp_path, seed)

@@ -13,9 +13,11 @@ import pytest
 from penstock.columns import watermark
 from penstock.core.slack import SlackPolicy
 from penstock.core.window import FOREVER
+from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import answers_in_force, balance, position, timely_answers
+from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.ingest import door
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.proposed import propose

@@ -10,9 +10,12 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.columns import watermark
+from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import late_at, position, timely_answers
+from penstock.lake.history.standing import timely_answers
+from penstock.lake.history.view import late_at
 from penstock.lake.ingest import door
 from penstock.lake.log import blocks as log
 from penstock.lake.log import fold
@@ -23,7 +26,6 @@ from penstock.lake.proof.recount import recount
 from penstock.lake.proof.retrace import Plans, read_plans, retrace
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.spark.layout import Layout
 from tests.answers import late_by_pair, rows_by_pair
 from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake
@@ -339,7 +341,7 @@ def test_the_same_answers_however_records_come_together_in_blocks(
         lake.check()
         at = position(lake.tables, lake.step)
         assert at is not None
-        late = late_at(lake.tables, lake.step, at, Layout(lake.step).fields)
+        late = late_at(lake.tables, lake.step, at, layout_of(lake.step).fields)
         found[size] = [
             rows_by_pair(lake.step, timely_answers(lake.tables, lake.step), "through_seq"),
             late_by_pair(lake.step, late),

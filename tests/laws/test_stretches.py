@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from penstock.columns import watermark
 from penstock.core.window import BEGINNING, WindowSpec
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import Position, position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import Position, position
 from penstock.lake.ingest import door
 from penstock.lake.proof import scope as scope_module
 from penstock.lake.proof.footing import Footing, epoch_of

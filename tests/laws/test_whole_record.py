@@ -20,7 +20,8 @@ import pytest
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest import source, undeclared
-from penstock.lake.serve.query import answered, views
+from penstock.lake.serve.query import answered
+from penstock.lake.serve.views import views
 from penstock.lake.storage.commit import ConflictError, Table
 from tests.doubles import Death, Killed, deadly_commits
 from tests.gates import Gate, T

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from penstock.core.request import Job
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.log.blocks import read_summaries
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from penstock.core.place import path_of
 from penstock.core.step import StepSpec
 from penstock.lake.history.checkpoint import newest_checkpoint
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.soak.feeder import Feeder

@@ -7,7 +7,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from penstock.lake.history import view
+from penstock.lake.history.balance import balance
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.soak.scene import SLIDING, TUMBLING, Scene
@@ -127,13 +129,13 @@ def judged(scene: Scene, sent: int, truth: Truth) -> Balance:
     if wrong := truth.wrong_refusals(places):
         out.wrong.append(f"quarantine is not what was sent: {wrong}")
     for step in scene.pipeline.specs:
-        at, found = view.position(scene.tables, step), view.balance(scene.tables, step)
+        at, found = position(scene.tables, step), balance(scene.tables, step)
         if at is None or found is None:
             out.wrong.append(f"{step.name} has no sealed position")
             continue
         out.received, out.accepted = found.received, found.accepted
         out.quarantined = found.quarantined
-        in_force = view.answers_in_force(scene.tables, step)
+        in_force = answers_in_force(scene.tables, step)
         right, wrong_answers, first = truth.wrong_answers(
             step.name, in_force, at.sealed.state.watermark
         )

@@ -20,11 +20,11 @@ from tests import reference as ref
 from tests.answers import blocks_of
 from tests.doubles import RecordingPulse, RisingClock, deadly_commits
 from tests.lakes import Lake, World
-from tests.steps import HOURLY, HOURLY_REF, SINCE, SINCE_REF, make_pipeline
+from tests.steps import HOURLY, HOURLY_REF, LAST, LAST_REF, SINCE, SINCE_REF, make_pipeline
 from tests.streams import disordered, write_files
 
 RECORDS, EACH_FILE, BLOCK = 20_000, 900, 1_024
-STEPS = {"hourly": (HOURLY, HOURLY_REF), "since": (SINCE, SINCE_REF)}
+STEPS = {"hourly": (HOURLY, HOURLY_REF), "since": (SINCE, SINCE_REF), "last": (LAST, LAST_REF)}
 
 
 def python_path() -> str:

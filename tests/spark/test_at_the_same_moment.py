@@ -14,7 +14,8 @@ from penstock.lake.ingest import door as door_module
 from penstock.spark import audit as audit_module
 from penstock.spark.audit import Audit
 from penstock.spark.compare import Comparison
-from penstock.spark.correct import Corrector, correct_pipeline
+from penstock.spark.correct import correct_pipeline
+from penstock.spark.corrector import Corrector
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.forgery import audited

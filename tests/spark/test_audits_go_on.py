@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.lake.history.maintain import maintain_pipeline
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
 from penstock.lake.proof import scope
 from penstock.spark import chunks

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import correct_pipeline
 from tests.answers import blocks_of

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.lake.history.correction import pending_count
-from penstock.lake.history.view import answers_in_force, position
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.storage.commit import Table
 from penstock.quality.checks import CHECKS, Severity
 from penstock.quality.comparisons import COUNTS

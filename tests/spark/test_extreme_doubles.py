@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.view import answers_in_force, position
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage.commit import Table
 from penstock.spark.audit import Audit

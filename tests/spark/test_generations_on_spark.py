@@ -6,8 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import answers_in_force, position, timely_answers
+from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.ingest import door
 from penstock.lake.log.blocks import HISTORY, slack_changes
 from penstock.spark.correct import correct_pipeline, start_epochs

@@ -14,11 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
+from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.checkpoint import newest_checkpoint
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import late_at, position, timely_answers
-from penstock.spark.layout import Layout
+from penstock.lake.history.standing import timely_answers
+from penstock.lake.history.view import late_at
 from tests import reference as ref
 from tests.answers import assert_same, late_by_pair, rows_by_pair
 from tests.lakes import Lake
@@ -42,7 +44,7 @@ def assert_answers_of_the_log(scene: Scene, truth: dict[str, ref.Answers]) -> No
         assert at is not None
         timely = rows_by_pair(lake.step, timely_answers(lake.tables, lake.step), "through_seq")
         assert_same(truth[name].timely, timely)
-        rows = late_at(lake.tables, lake.step, at, Layout(lake.step).fields)
+        rows = late_at(lake.tables, lake.step, at, layout_of(lake.step).fields)
         assert_same(truth[name].late, late_by_pair(lake.step, rows))
         assert at.sealed.open_pairs == truth[name].open_pairs == 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
 from penstock.spark import chunks
 from tests import reference as ref
@@ -49,7 +49,7 @@ def green_throughout(spark: SparkSession, home: Path, seed: int) -> None:
         assert_same(expected, lake.in_force(), position=False)
 
 
-@pytest.mark.parametrize("seed", [0, 55, 1_000])
+@pytest.mark.parametrize("seed", [0, 55, 1_000, 2_000])
 def test_an_audit_at_any_moment_of_a_clean_run_is_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:
@@ -57,7 +57,9 @@ def test_an_audit_at_any_moment_of_a_clean_run_is_green(
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("seed", [*range(1, 55), *range(56, 104), *range(1_001, 1_011)])
+@pytest.mark.parametrize(
+    "seed", [*range(1, 55), *range(56, 104), *range(1_001, 1_011), *range(2_001, 2_011)]
+)
 def test_audits_of_a_hundred_clean_runs_are_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:

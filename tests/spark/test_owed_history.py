@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.view import position, start_of
+from penstock.lake.history.position import position, start_of
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.proof.audits import record_audit

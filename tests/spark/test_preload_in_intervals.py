@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.view import answers_in_force
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.spark import chunks as chunks_module
 from penstock.spark.answers import answers_in_force as answers_frame

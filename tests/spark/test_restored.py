@@ -10,7 +10,7 @@ from penstock.lake.backup.restore import restore_backup
 from penstock.lake.backup.save import take_backup
 from penstock.lake.history.generation import generations
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import answers_in_force
+from penstock.lake.history.standing import answers_in_force
 from penstock.lake.storage.commit import Table
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import correct_pipeline

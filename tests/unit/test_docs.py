@@ -54,6 +54,23 @@ def test_the_reference_is_what_the_code_says(generator: ModuleType) -> None:
         )
 
 
+def test_the_walk_through_the_folders_names_what_is_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    walk = text[text.index("## A walk") : text.index("## Rings")]
+    rows = [
+        re.findall(r"`([\w/*.]+)`", row.split("|")[2]) for row in walk.splitlines() if "|" in row
+    ]
+    package, missing = ROOT / "include" / "penstock", []
+    for places in filter(None, rows):
+        folder = places[0].rpartition("/")[0]
+        for place in places:
+            there = place if "/" in place else f"{folder}/{place}"
+            if not any(package.glob(there.rstrip("/"))):
+                missing.append(there)
+    assert not missing
+    assert sum(map(len, rows)) > 30
+
+
 def test_every_page_of_the_reference_is_generated(generator: ModuleType) -> None:
     assert {path.name for path in generator.FOLDER.iterdir()} == set(generator.pages())
 

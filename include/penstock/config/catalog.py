@@ -7,39 +7,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from penstock.config import remedies
 from penstock.config.nodes import require_size
 from penstock.config.pipeline import Pipeline
-from penstock.config.step import StepConfig
+from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_in
+from penstock.config.step import StepConfig, config_of, kind_of
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
-
-Loc = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigProblem:
-    """One problem of one file.
-
-    Attributes:
-        path: the file.
-        line: 1 for the first.
-        where: the keys that lead to it, joined by dots.
-        problem: what is wrong, and the remedy.
-    """
-
-    path: Path
-    line: int
-    where: str
-    problem: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        """``file:line  where  problem  remedy``."""
-        said = f"{self.path}:{self.line}  {self.where}  {self.problem}"
-        return f"{said}. {self.remedy}" if self.remedy else said
 
 
 class UnknownPipelineError(ConfigError):
@@ -137,10 +112,10 @@ def read_pipeline(
     except (OSError, ValueError, TypeError, yaml.YAMLError) as broken:
         return None, [ConfigProblem(path, 1, "file", f"cannot be read: {broken}", "Mend the file")]
     twice = [
-        ConfigProblem(path, line, _dots(loc), "stands twice", "Delete one") for loc, line in doubled
+        ConfigProblem(path, line, dots(loc), "stands twice", "Delete one") for loc, line in doubled
     ]
     twice += [
-        ConfigProblem(path, _line((name,), lines), name, "unknown key", "Name the file instead")
+        ConfigProblem(path, line_in((name,), lines), name, "unknown key", "Name the file instead")
         for name in ("name", "path")
         if name in content
     ]
@@ -148,7 +123,7 @@ def read_pipeline(
     try:
         pipeline = Pipeline.model_validate(content)
     except ValidationError as wrong:
-        found = [_problem(dict(e), path, lines) for e in wrong.errors()]
+        found = [problem_in(dict(e), path, lines) for e in wrong.errors()]
         found += _expressions(_readable_steps(content), _readable_types(content), path, lines)
         return None, sorted([*twice, *found], key=lambda p: p.line)
     problems = [*twice, *_expressions(pipeline.steps, pipeline.types, path, lines)]
@@ -158,7 +133,7 @@ def read_pipeline(
 def line_of(path: Path, keys: Loc) -> int:
     """The line of some keys in a file that was read before."""
     node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    return 1 if node is None else _line(keys, dict(_lines(node, ())))
+    return 1 if node is None else line_in(keys, dict(_lines(node, ())))
 
 
 def _content(node: yaml.MappingNode) -> dict[Any, Any]:
@@ -187,7 +162,7 @@ def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:
     found = {}
     for name, raw in (steps if isinstance(steps, dict) else {}).items():
         try:
-            found[str(name)] = StepConfig.model_validate(raw)
+            found[str(name)] = config_of(kind_of(raw)).model_validate(raw)
         except ValidationError:  # reported with the whole file
             continue
     return found
@@ -203,51 +178,8 @@ def _expressions(
     for name, step in steps.items():
         for part, said in step.problems(types):
             loc: Loc = ("steps", name, *part.split("."))
-            problems.append(ConfigProblem(path, _line(loc, lines), _dots(loc), said))
+            problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), said))
     return problems
-
-
-def _problem(error: dict[str, Any], path: Path, lines: dict[Loc, int]) -> ConfigProblem:
-    loc: Loc = tuple(part for part in error["loc"] if part != "[key]")
-    message = str(error["msg"]).removeprefix("Value error, ")
-    remedy = ""
-    if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(loc[-1]), _fields(loc), 1, 0.5)
-        message = "unknown key"
-        remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_fields(loc))}"
-    elif error["type"] == "missing":
-        message, remedy = "is missing", f"Add {loc[-1]}: {_meaning(loc)}"
-    elif meant := remedies.of_value(str(error["type"]), error["input"], message):
-        message, remedy = meant
-    elif error["type"] == "string_pattern_mismatch":
-        remedy = "Use small letters, digits and _, a letter first"
-    elif loc == ("name",):
-        message += f" (file name {path.name})"
-    return ConfigProblem(path, _line(loc, lines), _dots(loc) or "file", message, remedy)
-
-
-def _model(loc: Loc) -> type[BaseModel]:
-    """The model that a location lies in."""
-    model: type[BaseModel] = Pipeline
-    for part in loc[:-1]:
-        if model is Pipeline and part == "steps":
-            model = StepConfig
-            continue
-        known = model.model_fields.get(str(part))
-        inner = [known.annotation, *getattr(known.annotation, "__args__", ())] if known else []
-        models = [t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)]
-        model = models[0] if models else model
-    return model
-
-
-def _fields(loc: Loc) -> list[str]:
-    fields = _model(loc).model_fields
-    return [f.alias or n for n, f in fields.items() if n not in {"name", "path"} and not f.exclude]
-
-
-def _meaning(loc: Loc) -> str:
-    known = _model(loc).model_fields.get(str(loc[-1]))
-    return (known.description or "") if known else ""
 
 
 def _lines(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:
@@ -270,13 +202,3 @@ def _doubled(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:
             yield (*loc, key.value), key.start_mark.line + 1
         seen.add(key.value)
         yield from _doubled(value, (*loc, key.value))
-
-
-def _line(loc: Loc, lines: dict[Loc, int]) -> int:
-    while loc and loc not in lines:
-        loc = loc[:-1]
-    return lines.get(loc, 1)
-
-
-def _dots(loc: Loc) -> str:
-    return ".".join(str(part) for part in loc)

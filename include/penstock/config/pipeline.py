@@ -6,7 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -19,7 +19,7 @@ from pydantic import (
 
 from penstock.config.forms import Cron, Form, Zone
 from penstock.config.model import ColumnName, Model, Name, alike
-from penstock.config.step import StepConfig
+from penstock.config.step import ByKind, StepConfig
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.core.urgency import Urgency
@@ -325,7 +325,9 @@ class Definition(Intake):
 class Pipeline(Intake, Named):
     """One pipeline: a source, its columns, and the steps over its events."""
 
-    steps: dict[Name, StepConfig] = Field(min_length=1, description="Answers wanted, by name.")
+    steps: dict[Name, Annotated[StepConfig, ByKind()]] = Field(
+        min_length=1, description="Answers wanted, by name."
+    )
     correction: Correction = Field(
         default=Correction(cron="*/15 * * * *"), description="When late records are repaired."
     )

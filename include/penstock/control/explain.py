@@ -1,21 +1,16 @@
 """What a pipeline file means, as a value: what ``penstock explain`` prints is walked from here."""
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
-
-from cron_descriptor import Options, get_description
-from croniter import croniter
 
 from penstock.config.pipeline import Ambiguous, History, Pipeline
 from penstock.config.settings import Settings
-from penstock.config.slack import Quality
-from penstock.core.slack import SlackSpec
+from penstock.control.explanation import ColumnPlan, Explanation, PlacePlan, StepPlan, WindowPlan
+from penstock.control.schedule import dags
+from penstock.control.spoken import in_words, spoken
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec, instant, micros
 
-MAINTENANCE = "17 3 * * *"
-"""Schedule of the DAG ``maintain__lake``, which all pipelines share."""
 SHOWN_WINDOWS = 4
 NONE = timedelta(0)
 YEAR_AND_MORE = 400 * 24
@@ -29,123 +24,6 @@ AMBIGUOUS = {
     Ambiguous.BY_ORDER: "a reading of the hour that comes twice is the later once the earlier would"
     " be half of that hour or more before the newest event time",
 }
-COMPANION = "count of what is averaged"
-"""A landmark's average brings it along (``penstock.core.step.count_name``)."""
-BY_HAND = "when you trigger it"
-
-
-@dataclass(frozen=True, slots=True)
-class PlacePlan:
-    """Where records come from.
-
-    Attributes:
-        uri: folder or table.
-        format: of its files; delta: the files a Delta table's commits added.
-        order: in which waiting files are taken.
-        ending: whether it ends, and what silence means.
-    """
-
-    uri: str
-    format: str
-    order: str
-    ending: str
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
-    """A declared column.
-
-    Attributes:
-        source: its name in the source.
-        used_by: key of, measures of, condition of: step names.
-    """
-
-    name: str
-    type: str
-    source: str
-    used_by: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WindowPlan:
-    """The windows of a step.
-
-    Attributes:
-        kind: tumbling, sliding or landmark.
-        size, slide, pane: lengths.
-        panes: panes a window.
-        since: of a landmark.
-        example: an event time.
-        windows: those that hold it, [start, end), the first ones.
-        more: how many further windows hold it.
-    """
-
-    kind: str
-    size: timedelta
-    slide: timedelta
-    pane: timedelta
-    panes: int
-    since: datetime | None
-    example: datetime
-    windows: tuple[tuple[datetime, datetime], ...]
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepPlan:
-    """One step.
-
-    Attributes:
-        keys: names of the key columns.
-        where: the condition as written; none: every record.
-        measures: name, text and type of each.
-        quality: what its timely answers must hold; none: nothing.
-    """
-
-    name: str
-    keys: tuple[str, ...]
-    where: str | None
-    window: WindowPlan
-    measures: tuple[tuple[str, str, str], ...]
-    slack: SlackSpec
-    quality: Quality | None
-
-
-@dataclass(frozen=True, slots=True)
-class DagPlan:
-    """One DAG.
-
-    Attributes:
-        schedule: in words.
-        next: when it runs next by itself; none: never.
-    """
-
-    dag: str
-    does: str
-    schedule: str
-    next: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A pipeline, explained."""
-
-    name: str
-    description: str
-    file: str
-    digest: str
-    source: PlacePlan
-    history: PlacePlan | None
-    columns: tuple[ColumnPlan, ...]
-    event_time: str
-    arrival_time: str
-    zone: str
-    clock_changes: str
-    refused: tuple[tuple[str, str], ...]
-    steps: tuple[StepPlan, ...]
-    dags: tuple[DagPlan, ...]
-    correction: str
-    audit: str
 
 
 def explain(
@@ -176,25 +54,10 @@ def explain(
         clock_changes=_clock_changes(pipeline, now),
         refused=tuple(_refused(pipeline)),
         steps=tuple(_step(pipeline, spec, example or now) for spec in pipeline.specs),
-        dags=tuple(_dags(pipeline, now)),
+        dags=tuple(dags(pipeline, now)),
         correction=in_words(pipeline.correction.cron),
         audit=in_words(pipeline.audit.cron),
     )
-
-
-def in_words(cron: str) -> str:
-    """A cron line as people say it: ``every 15 minutes``."""
-    options = Options()
-    options.use_24hour_time_format = True
-    options.locale_code = "en_US"
-    said = str(get_description(cron, options))
-    return said[:1].lower() + said[1:]
-
-
-def next_run(cron: str, now: datetime) -> datetime:
-    """When a cron line, read in UTC, is due after an instant."""
-    due: datetime = croniter(cron, now.astimezone(UTC)).get_next(datetime)
-    return due
 
 
 def _place(place: History, settings: Settings, ending: str) -> PlacePlan:
@@ -277,13 +140,10 @@ def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
 
 def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
     config = pipeline.steps[spec.name]
-    measures = tuple(
-        (measure.name, config.measures.get(measure.name, COMPANION), measure.type.value)
-        for measure in spec.measures
-    )
+    values = tuple((value.name, config.said(value.name), value.type.value) for value in spec.values)
     window = _window(spec.window, micros(example))
     return StepPlan(
-        spec.name, spec.key_names, config.where, window, measures, spec.slack, config.quality
+        spec.name, spec.key_names, config.where, window, values, spec.slack, config.quality
     )
 
 
@@ -304,68 +164,3 @@ def _window(spec: WindowSpec, example: int) -> WindowPlan:
         windows=tuple((instant(s), instant(s + spec.size)) for s in starts[:SHOWN_WINDOWS]),
         more=max(0, len(starts) - SHOWN_WINDOWS),
     )
-
-
-def _dags(pipeline: Pipeline, now: datetime) -> list[DagPlan]:
-    name, live = pipeline.name, pipeline.source.mode.value == "live"
-    correct, audit = pipeline.correction.cron, pipeline.audit.cron
-    dags = [
-        DagPlan(
-            f"stream__{name}",
-            "takes records in and answers in time",
-            "always" if live else f"{BY_HAND}; ends with its source",
-            None,
-        ),
-        DagPlan(
-            f"correct__{name}",
-            "repairs answers that late records touched",
-            in_words(correct),
-            next_run(correct, now),
-        ),
-        DagPlan(
-            f"audit__{name}",
-            "recomputes every answer another way",
-            f"{in_words(audit)}, and after each correction",
-            next_run(audit, now),
-        ),
-        DagPlan(
-            "maintain__lake",
-            "keeps the tables small and quick",
-            in_words(MAINTENANCE),
-            next_run(MAINTENANCE, now),
-        ),
-    ]
-    soon = pipeline.correction.soon
-    if soon is not None:
-        what = f"by itself: a late record is repaired within {spoken(soon.within)}"
-        if soon.span is not None:
-            what += f", sooner when they span more than {spoken(soon.span)}"
-        dags.insert(2, DagPlan(f"correct_soon__{name}", "the same, before its time", what, None))
-    if pipeline.history is None:
-        return dags
-    return [DagPlan(f"preload__{name}", "takes the history in", BY_HAND, None), *dags]
-
-
-SECOND, MINUTE = 1_000_000, 60_000_000
-UNITS = (("d", 24 * 60 * MINUTE), ("h", 60 * MINUTE), ("min", MINUTE), ("s", SECOND))
-
-
-def spoken(span: timedelta | int) -> str:
-    """A duration as people write it: ``1 h 30 min``, ``500 ms``; at most two units.
-
-    Args:
-        span: a duration, or its microseconds.
-    """
-    whole = span if isinstance(span, int) else micros(span)
-    left, sign = abs(whole), "-" if whole < 0 else ""
-    if left < MINUTE:
-        small = f"{left / 1_000:g} ms" if left else "0 s"
-        return sign + (small if left < SECOND else f"{left / SECOND:.3g} s")
-    last = next(low for (_, high), (_, low) in pairwise(UNITS) if left >= high)
-    left = round(left / last) * last
-    parts: list[str] = []
-    for unit, length in UNITS:
-        count, left = divmod(left, length)
-        if count:
-            parts.append(f"{count} {unit}")
-    return sign + " ".join(parts)

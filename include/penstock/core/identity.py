@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.expression import Column, Expression, Literal, MeasureSpec, QuantileSpec
+from penstock.core.expression import Column, Expression, Literal
 from penstock.core.window import WindowSpec
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FORM = 1
 """Of the canonical form: another number gives every step of every user new tables."""
-KIND, INPUT = "aggregate", "events"
+INPUT = "events"
 
 
 def fingerprint(step: "StepSpec") -> str:
@@ -29,13 +29,13 @@ def canonical(step: "StepSpec") -> str:
     """A definition as text: JSON, names in order, without blanks."""
     content = {
         "form": FORM,
-        "kind": KIND,
+        "kind": step.kind,
         "input": INPUT,
-        "keys": [_column(key) for key in step.keys],
-        "where": None if step.where is None else _expression(step.where),
+        "keys": [column_form(key) for key in step.keys],
+        "where": None if step.where is None else expression_form(step.where),
         "window": _window(step.window),
-        "measures": [_measure(measure) for measure in step.measures],
     }
+    content |= step.canonical()
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -44,29 +44,20 @@ def _window(window: WindowSpec) -> dict[str, Any]:
     return found | ({"landmark": True} if window.landmark else {})
 
 
-def _measure(measure: MeasureSpec) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": measure.name,
-        "function": measure.function.value,
-        "over": None if measure.over is None else _expression(measure.over),
-        "type": measure.type.value,
-    }
-    return found | ({"phi": measure.phi} if isinstance(measure, QuantileSpec) else {})
-
-
-def _column(column: Column) -> list[str]:
+def column_form(column: Column) -> list[str]:
+    """A column of the canonical form."""
     return [column.name, column.type.value]
 
 
-def _expression(expression: Expression) -> dict[str, Any]:
+def expression_form(expression: Expression) -> dict[str, Any]:
     """A tree; numbers are doubles, as they are computed with."""
     match expression:
         case Column():
-            return {"column": _column(expression)}
+            return {"column": column_form(expression)}
         case Literal(value=bool() | str()):
             return {"literal": expression.value}
         case Literal(value=value):
             return {"literal": float(value)}
         case _:
-            arguments = [_expression(argument) for argument in expression.arguments]
+            arguments = [expression_form(argument) for argument in expression.arguments]
             return {"operator": expression.operator.value, "arguments": arguments}

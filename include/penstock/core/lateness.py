@@ -12,6 +12,8 @@ from itertools import accumulate
 from operator import mul
 from typing import Any, Protocol, Self
 
+CLASSES = ("class_1", "class_2", "class_3")
+"""Of records: those that missed none of their windows, some, all. Source: HPM."""
 FINE = 5
 """Bits of resolution: 2**FINE bins an octave."""
 PARTS = 8

@@ -1,8 +1,8 @@
 """Measures: mergeable aggregates, one meaning for every layer (law 5).
 
 A measure is (init, update, merge, finish). Both runners call the vectorised form of these
-functions (``penstock.spark.layout``), which is tested against this one. Values are never NaN
-or infinite: ingest refuses those. Null is ignored, as in SQL; a measure that saw no value is
+functions (``penstock.kinds.aggregate.layout``), which is tested against this one. Values are never
+NaN or infinite: ingest refuses those. Null is ignored, as in SQL; a measure that saw no value is
 null, a count is 0.
 
 Sums are exact here and rounded once, when they are finished: a sum of doubles beyond the largest

@@ -1,50 +1,58 @@
-"""A step: one windowed aggregate over a pipeline's events."""
+"""A step: what a pipeline answers, window by window and key by key, over its events."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from penstock.core import identity
 from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
-from penstock.core.measure import Function
 from penstock.core.slack import SlackSpec
 from penstock.core.window import WindowSpec
 
 Result = TypeVar("Result")
 
 
-def count_name(average: str) -> str:
-    """The measure that an average of a landmark step brings along, so that periods can merge."""
-    return f"{average}_count"
-
-
-def judged(measures: tuple[MeasureSpec, ...], window: WindowSpec) -> tuple[MeasureSpec, ...]:
-    """Of these measures those that are asked for themselves."""
-    averages = (m.name for m in measures if m.function is Function.AVG)
-    brought = {count_name(name) for name in averages} if window.landmark else set()
-    return tuple(m for m in measures if m.name not in brought)
-
-
 @dataclass(frozen=True, slots=True)
-class StepSpec:
-    """What a step answers, and how long it waits.
+class StepSpec(ABC):
+    """What a step answers, and how long it waits; each kind adds what it answers with.
 
     Attributes:
         name: unique within the pipeline.
         keys: the columns answered for one by one; empty: one answer a window.
         where: keeps the records for which it is true; none: all.
         window: the spans of event time answered for.
-        measures: at least one.
         slack: how far the watermark stays behind; not part of the fingerprint.
     """
+
+    kind: ClassVar[str]
+    """Its name in ``core.kinds.KINDS``."""
 
     name: str
     keys: tuple[Column, ...]
     where: Expression | None
     window: WindowSpec
-    measures: tuple[MeasureSpec, ...]
     slack: SlackSpec
+
+    @property
+    @abstractmethod
+    def values(self) -> tuple[Column | MeasureSpec, ...]:
+        """Columns of an answer, with their types, beside its window and keys."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> frozenset[str]:
+        """Declared columns that the values are made of."""
+
+    @abstractmethod
+    def canonical(self) -> dict[str, Any]:
+        """The kind's part of the canonical form (``core.identity``), of plain values."""
+
+    @property
+    def judged(self) -> tuple[MeasureSpec, ...]:
+        """The measures whose error can be judged; none: what it answers has no size."""
+        return ()
 
     @property
     def fingerprint(self) -> str:
@@ -57,15 +65,14 @@ class StepSpec:
         return tuple(key.name for key in self.keys)
 
     @property
-    def judged(self) -> tuple[MeasureSpec, ...]:
-        """The measures without the counts that a landmark's averages bring along."""
-        return judged(self.measures, self.window)
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """Columns of ``events`` the step reads, besides event time and position; sorted."""
-        read = {key.name for key in self.keys} | columns_of(self.where)
-        return tuple(sorted(read.union(*(columns_of(m.over) for m in self.measures))))
+        return tuple(sorted({*self.key_names} | columns_of(self.where) | self.reads))
+
+
+def measures_of(step: StepSpec) -> tuple[MeasureSpec, ...]:
+    """Of a step's values those that are measures."""
+    return tuple(value for value in step.values if isinstance(value, MeasureSpec))
 
 
 def of_each(

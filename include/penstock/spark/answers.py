@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.core.step import StepSpec
-from penstock.lake.history.view import BACKFILL, SPEED, Position, standing
+from penstock.lake.history.position import BACKFILL, SPEED, Position
+from penstock.lake.history.standing import standing
 from penstock.lake.storage.tables import Tables
 
 

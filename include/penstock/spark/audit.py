@@ -8,46 +8,33 @@ An audit goes on from what the last green one found (``penstock.lake.proof.footi
 what came since, and a stretch of older ground (``penstock.lake.proof.scope``).
 """
 
-import json
 import logging
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from croniter import croniter
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
 from penstock.core.step import StepSpec, of_each
-from penstock.core.window import EPOCH, instant, micros
-from penstock.lake.history.generation import Generation, generations
-from penstock.lake.history.view import Position, position, start_of
+from penstock.core.window import EPOCH
+from penstock.lake.history.generation import generations
+from penstock.lake.history.position import Position, position, start_of
 from penstock.lake.proof.footing import (
-    TOTALS,
     Footing,
     contradicted,
-    decisions_digest,
-    epoch_of,
     read_footing,
-    said,
-    unfinished,
 )
 from penstock.lake.proof.recount import Recount, recount
-from penstock.lake.proof.retrace import Plans, Stretch, Trace, read_plans, retrace
-from penstock.lake.proof.scope import changed, everything, older, scoped
-from penstock.lake.proof.unsettled import BEYOND
+from penstock.lake.proof.retrace import Stretch, read_plans
+from penstock.lake.proof.scope import older
 from penstock.lake.storage.tables import Tables
-from penstock.spark.compare import KINDS, LATE_ROWS, TIMELY, Comparison
+from penstock.spark.step_audit import Opened, StepAudit
 
 log = logging.getLogger(__name__)
-
-EXAMPLES = 20
-INTERVALS = 2
-"""A window may wait for so many correction intervals."""
 
 
 class Audit:
@@ -87,9 +74,9 @@ class Audit:
             opened = self._opened(step, footing)
             if opened is not None and footing is not None:
                 if (old := self._old(step, footing, opened)) is not None:
-                    return [_Step(self, step, opened, (footing, old)).row(interval)]
+                    return [StepAudit(self, step, opened, (footing, old)).row(interval)]
                 opened = self._opened(step, None)
-            return [] if opened is None else [_Step(self, step, opened).row(interval)]
+            return [] if opened is None else [StepAudit(self, step, opened).row(interval)]
 
         found, self.failed = of_each(self.pipeline.specs, row)
         rows = [row for some in found for row in some]
@@ -97,15 +84,15 @@ class Audit:
             self.raise_missed()
         return rows
 
-    def _opened(self, step: StepSpec, footing: Footing | None) -> "_Opened | None":
+    def _opened(self, step: StepSpec, footing: Footing | None) -> "Opened | None":
         """A step as it stands, with what a footing has not seen; none: it owes nothing."""
         # What is read first may speak only for what is sealed by the position read after it.
         registered = generations(self.tables, step)
         planned = read_plans(self.tables, step, None if footing is None else footing.unseen)
         at = position(self.tables, step) or start_of(self.tables, step)
-        return None if at is None or at.seq < 0 else _Opened(at, registered, planned)
+        return None if at is None or at.seq < 0 else Opened(at, registered, planned)
 
-    def _old(self, step: StepSpec, footing: Footing, opened: "_Opened") -> Stretch | None:
+    def _old(self, step: StepSpec, footing: Footing, opened: "Opened") -> Stretch | None:
         """The stretch of older ground to cover again; none: everything is."""
         why = contradicted(footing, self.tables, step, opened.at, opened.planned)
         if why:
@@ -133,193 +120,6 @@ class Audit:
             events = self.tables.events(self.pipeline.types)
             self._counts[key] = recount(self.tables, events, last, before, stretch.since)
         return self._counts[key]
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A step at a position: its generations, and rows of ``corrections``."""
-
-    at: Position
-    registered: list[Generation]
-    planned: list[dict[str, Any]]
-
-
-class _Step:
-    """One step at one position, from its footing on or as a whole."""
-
-    def __init__(
-        self,
-        audit: Audit,
-        step: StepSpec,
-        opened: _Opened,
-        further: tuple[Footing, Stretch] | None = None,
-    ) -> None:
-        at, planned = opened.at, opened.planned
-        self.audit, self.step, self.at, self.registered = audit, step, at, opened.registered
-        self.ruled = audit.pipeline.ambiguous is not None
-        self.events, self.began = audit.tables.events(audit.pipeline.types), audit.clock.now()
-        self.footing, self.old = further or (None, None)
-        self.planned = [r for r in planned if r["epoch"] == at.epoch.number]
-        tables, footing = audit.tables, self.footing
-        if footing is None or self.old is None:
-            finished = Plans(self.planned)
-            self.gone = [self._gone(Stretch(), finished)]
-            scope = everything(self.trace)
-        else:
-            finished = Plans(self.planned, footing.settled)
-            new, old = Stretch(footing.head), self.old
-            earlier = read_plans(tables, step, old.plans(at.epoch))
-            self.gone = [self._gone(new, finished), self._gone(old, Plans(earlier))]
-            touched = changed(tables, self.events, step, at, footing, finished)
-            scope = scoped(step, at, footing, self.trace, self.gone[1][1], touched)
-        self.finished = finished
-        self.comparison = Comparison(
-            audit.spark, tables, audit.pipeline.types, step, at, scope, finished
-        )
-
-    def _gone(self, stretch: Stretch, plans: Plans) -> tuple[Recount, Trace]:
-        audit, step, at = self.audit, self.step, self.at
-        again = audit.counted(at, stretch)
-        return again, retrace(
-            audit.tables, self.events, step, again.blocks, at, self.registered, plans, stretch
-        )
-
-    @property
-    def trace(self) -> Trace:
-        """Of what is new."""
-        return self.gone[0][1]
-
-    def row(self, interval: timedelta) -> dict[str, Any]:
-        at = self.at
-        compared = self.comparison.rows().cache()
-        figures = compared.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
-        out = {"step": self.step.name, "through_seq": at.sealed.seq, **self._found()} | {
-            "pairs_open": at.sealed.open_pairs,
-            "pairs_excluded": 0,
-            **dict.fromkeys(BEYOND, 0),
-            **{name: int(value or 0) for name, value in figures.items()},
-        }
-        unclosed = out.pop("pairs_unclosed")
-        if not at.lasts:  # no row of control says it yet
-            out["pairs_open"] = unclosed
-        if self.comparison.history_waits:  # its answers are pending, so is their count
-            others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))
-            out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
-        if self.footing is not None:
-            out |= {n: self.footing.totals[n] + out[n] for n in TOTALS if n != "pairs_preloaded"}
-            out["pairs_preloaded"] = self.footing.totals["pairs_preloaded"]
-        out["readings_assumed"] = 0 if self.ruled else out["readings_unclear"]
-        accounted = ("on_time", "late", "open", "preloaded", "excluded")
-        out["pairs_unaccounted"] = out["pairs_events"] - sum(out[f"pairs_{n}"] for n in accounted)
-        examples = [
-            example
-            for kind, column in KINDS.items()
-            if out[column]
-            for example in self._examples(compared, kind)
-        ]
-        for counted, trace in self.gone:
-            faults = [
-                counted.unreadable,
-                counted.faults,
-                trace.batches,
-                trace.generations,
-                trace.plans,
-            ]
-            examples += [fault.told() for some in faults for fault in some[:EXAMPLES]]
-        out["examples"] = json.dumps(examples)
-        compared.unpersist()
-        return out | self._covered(out)
-
-    def _found(self) -> dict[str, int]:
-        """Figures of the log and of the step's way: sums of what is new, faults of all."""
-        new, logs = self.gone[0][0], [counted for counted, _ in self.gone]
-        traces = [trace for _, trace in self.gone]
-        return {
-            "received": new.received,
-            "accepted": new.accepted,
-            "quarantined": new.quarantined,
-            "numbers_missing": sum(each.missing for each in logs),
-            "numbers_doubled": sum(each.doubled for each in logs),
-            "blocks_wrong": sum(each.blocks_wrong for each in logs),
-            "files_unreadable": sum(len(each.unreadable) for each in logs),
-            "readings_unclear": new.unclear,
-            "batches_wrong": sum(len(trace.batches) for trace in traces),
-            "generations_wrong": sum(len(trace.generations) for trace in traces),
-            "corrections_wrong": sum(len(trace.plans) for trace in traces),
-        }
-
-    def _covered(self, out: dict[str, Any]) -> dict[str, Any]:
-        """What was covered, and what the next audit goes on from."""
-        footing, old, now = self.footing, self.old, micros(self.began)
-        epoch, seq = self.at.epoch, self.at.sealed.seq
-        after, again, since, began, start = -1, 0, now, None, self.trace.marks[0][1]
-        stands = None
-        if footing is not None and old is not None:
-            after, since, start = footing.head.seq, footing.since, footing.start
-            again = old.last - old.since.seq
-            began, stands = footing.began or now, self.gone[1][1].end
-            if old.until == footing.head.block:  # the round is complete
-                since, began, stands = began, None, None
-        out |= {"records_new": seq - after, "records_again": again}
-        plan, waits = unfinished(self.planned, footing)
-        end = self.trace.end
-        whole = footing is None
-        text = "" if self.comparison.history_waits else Footing(
-            epoch_of(epoch), decisions_digest(self.audit.tables, self.step, end.block), end, start,
-            {n: out[n] for n in TOTALS}, self.finished.settled, plan, waits, stands, began, since,
-        ).to_text()  # fmt: skip
-        told = said(out, footing, since)
-        return out | {"everything": whole, "footing": text or None, "covered": told}
-
-    def _overdue(self, interval: timedelta) -> Column:
-        limit = micros(self.audit.clock.now()) - INTERVALS * micros(interval)
-        return F.unix_micros("waits_since$") < F.lit(limit)
-
-    def _examples(self, compared: DataFrame, kind: str) -> list[dict[str, Any]]:
-        names = [*(m.name for m in self.step.measures), "n_records"]
-        rows = compared.where(F.array_contains("faults$", kind)).orderBy("window_start")
-        out = []
-        for row in rows.limit(EXAMPLES).collect():
-            cells = row.asDict()
-            if kind in {TIMELY, LATE_ROWS}:
-                late = cells["must_late$"] or 0
-                every = (cells["n_records"] or 0) - late
-                expected = {"on_time": every, "late": late, "last_seq": cells["must_last_seq$"]}
-                found = {n: cells[f"{n}$"] for n in ("on_time", "late", "last_seq")}
-            else:
-                expected = {n: cells[n] for n in names}
-                found = {n: cells[f"found${n}"] for n in names}
-            out.append(
-                {
-                    "window_start": instant(_micros_of(cells["window_start"])).isoformat(),
-                    "key": {k: str(cells[k]) for k in self.step.key_names},
-                    "what": kind,
-                    "expected": json.dumps(expected, default=str),
-                    "found": json.dumps(found, default=str),
-                }
-            )
-        return out
-
-
-def _figures(overdue: Column) -> list[Column]:
-    def count(condition: Column) -> Column:
-        return F.count(F.when(condition, 1))
-
-    return [
-        F.sum("new$").alias("pairs_events"),
-        F.sum("on_time_new$").alias("pairs_on_time"),
-        F.sum("late_new$").alias("pairs_late"),
-        F.sum("preloaded$").alias("pairs_preloaded"),
-        F.sum(F.when(~F.col("closed$"), F.col("n_records"))).alias("pairs_unclosed"),
-        count(F.col("closed$") & ~F.col("pending$")).alias("answers_compared"),
-        count(F.col("pending$")).alias("pending_answers"),
-        count(F.col("pending$") & overdue).alias("overdue_answers"),
-        *(count(F.array_contains("faults$", kind)).alias(name) for kind, name in KINDS.items()),
-    ]
-
-
-def _micros_of(value: Any) -> int:
-    return micros(value.replace(tzinfo=UTC))
 
 
 def correction_interval(pipeline: Pipeline) -> timedelta:

@@ -3,44 +3,27 @@
 Columns of its own end in ``$``, which no column of a pipeline can.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple
 from functools import reduce
-from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.core.expression import to_sql
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, micros
-from penstock.lake.history.view import BACKFILL, LATE, SPEED, Position
+from penstock.lake.history.position import BACKFILL, LATE, SPEED, Position
 from penstock.lake.proof.retrace import Plans, read_plans
 from penstock.lake.proof.scope import Scope
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.damage import require_whole
-from penstock.lake.storage.read import Spans, data_files, read_table
-from penstock.lake.storage.tables import Tables, TableSpec
-from penstock.spark.scoped import cells, changed, inside
-from penstock.spark.truth import SQL_TYPES, recomputed, same
-
-WRONG, MISSING, EXTRA, DOUBLED = "wrong answer", "missing answer", "extra answer", "doubled answer"
-FORGED, TIMELY = "forged answer", "miscounted timely answer"
-LATE_ROWS, UNANSWERED = "miscounted late rows", "late records without answer"
-KINDS = {
-    WRONG: "wrong_answers",
-    MISSING: "missing_answers",
-    EXTRA: "extra_answers",
-    DOUBLED: "doubled_answers",
-    FORGED: "forged_answers",
-    TIMELY: "timely_miscounted",
-    LATE_ROWS: "late_miscounted",
-    UNANSWERED: "late_without_answer",
-}
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables
+from penstock.spark.faults import counts_up, faults, of_the_last, shared
+from penstock.spark.frames import Frames
+from penstock.spark.scoped import changed, inside
+from penstock.spark.truth import recomputed, records, truth_of
 
 
 class Comparison:
@@ -56,93 +39,28 @@ class Comparison:
         scope: Scope,
         finished: Plans,
     ) -> None:
-        self.spark, self.tables, self.types = spark, tables, dict(types)
+        self.frames, self.tables, self.types = Frames(spark), tables, types
         self.step, self.at, self.scope, self.finished = step, at, scope, finished
         self.by = ["window_start", *step.key_names]
         self.done = at.done
-
-    def _starts(self, more: int = 0) -> tuple[tuple[int, int], ...]:
-        """Runs of window starts that are compared; ``more``: added to their ends, us."""
-        every = self.scope.starts or ((BEGINNING, FOREVER),)
-        return tuple((first, min(last + more, FOREVER)) for first, last in every)
-
-    def load(self, spec: TableSpec, within: Spans | None = None) -> DataFrame:
-        """A table as it is now, whatever is appended later, without its partition columns.
-
-        Files that hold nothing of some spans are left out.
-
-        By its data files: Spark's own Delta reader would read the newest version at each action,
-        and costs half a second a table before it reads a row.
-        """
-        table = Table(spec)
-        there = spec.schema
-        paths: list[str] = []
-        if table.exists():
-            delta = table.refresh()
-            there = pa.schema(delta.schema())
-            found = data_files(delta, there.names[0] if within is None else within.column)
-            files = [f.path for f in found if within is None or within.hold(f)]
-            require_whole(spec.uri, files)
-            paths = [f"{spec.uri}/{path}" for path in files]
-        schema = from_arrow_schema(pa.schema([f for f in there if f.name not in spec.partitioned]))
-        if not paths:
-            return self.spark.createDataFrame([], schema)
-        plain = self.spark.read.schema(schema).option("__globPaths__", "false")
-        # Without it Spark takes a path with ?, *, [ or { for a pattern: each file once a file.
-        return plain.option("recursiveFileLookup", "true").parquet(*paths)
-
-    def _events(self) -> DataFrame:
-        step, at = self.step, self.at
-        more = step.window.size - 1
-        within = Spans("event_time", self._starts(more))
-        events = self.load(self.tables.events(self.types), within)
-        events = events.where(F.col("arrival_seq") <= at.sealed.seq)
-        events = events.where(inside("event_time", self.scope, more))
-        types = {c.name: c.type for c in step.keys}
-        for name in step.columns:
-            if name not in events.columns:
-                kind = types.get(name, self.types[name])
-                events = events.withColumn(name, F.lit(None).cast(SQL_TYPES[kind]))
-        for key in step.key_names:  # declared later than the record came: it has no answer
-            events = events.where(F.col(key).isNotNull())
-        if step.where is not None:
-            events = events.where(F.expr(to_sql(step.where)))
-        return self._judged(events)
-
-    def _judged(self, events: DataFrame) -> DataFrame:
-        """With ``mark$``, the watermark in force for each record."""
-        cell, rows = cells(self.scope, self.at.sealed.seq)
-        runs = self._frame(["cell$", "first$", "last$", "mark$"], rows)
-        inside = F.col("arrival_seq").between(F.col("first$"), F.col("last$"))
-        here = (F.expr(cell) == F.col("cell$")) & inside
-        return events.join(F.broadcast(runs), here, "left").drop("cell$", "first$", "last$")
-
-    def _frame(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
-        """A few rows of numbers for Spark."""
-        content = [dict(zip(names, row, strict=True)) for row in rows]
-        schema = pa.schema([(name, pa.int64()) for name in names])
-        fields = from_arrow_schema(schema)
-        if not rows:
-            return self.spark.createDataFrame([], fields)
-        return self.spark.createDataFrame(pa.Table.from_pylist(content, schema=schema), fields)
 
     def _sealed(self, frame: DataFrame) -> DataFrame:
         """Rows of sealed micro-batches, with what those took and closed, if that is covered."""
         names = ["generation", "micro_batch", "low_seq$", "high_seq$", "low$", "high$", "new$"]
         scope, by = self.scope, ["generation", "micro_batch"]
         rows = [(*astuple(s), n) for n, some in enumerate((scope.again, scope.spans)) for s in some]
-        spans = F.broadcast(self._frame(names, rows))
+        spans = F.broadcast(self.frames.of(names, rows))
         if scope.whole:
             return frame.join(spans, by)
         lasts = [(last.generation, last.micro_batch) for last in self.at.lasts]
-        sealed = F.broadcast(self._frame(["generation", "sealed$"], lasts))
+        sealed = F.broadcast(self.frames.of(["generation", "sealed$"], lasts))
         known = frame.join(spans, by, "left").join(sealed, "generation")
         return known.where(F.col("micro_batch") <= F.col("sealed$"))
 
     def _answers(self) -> DataFrame:
         """All rows of the epoch: ``known`` ones the position has, ``ok`` ones could be written."""
         spec, at = self.tables.answers(self.step), self.at
-        rows = self.load(spec, Spans("window_start", self._starts()))
+        rows = self.frames.load(spec, Spans("window_start", self.scope.reach()))
         rows = rows.where(inside("window_start", self.scope))
         end = F.unix_micros("window_end")
         fits = end - F.unix_micros("window_start") == F.lit(self.step.window.size)
@@ -173,7 +91,7 @@ class Comparison:
             & F.when(history, revision == 0).otherwise(revision > 0),
         )
         finished = F.col("plan").isin(sorted(self.done))
-        names = [*self.by, *(m.name for m in self.step.measures), "n_records", "revision",
+        names = [*self.by, *(v.name for v in self.step.values), "n_records", "revision",
                  "reason", "through_seq", "plan"]  # fmt: skip
         ok = F.coalesce("ok$", F.lit(False)).alias("ok$")
         none = F.lit(None).cast("long")
@@ -201,7 +119,7 @@ class Comparison:
         if self.scope.whole:
             found = read_plans(self.tables, self.step)
         else:
-            within = Spans("window_start", self._starts())
+            within = Spans("window_start", self.scope.reach())
             named = read_table(Table(spec), ["plan"], pc.field("plan").is_valid(), within)["plan"]
             found = read_plans(self.tables, self.step, pc.field("plan").isin(named.unique()))
             self.done = at.done & {*named.to_pylist()}
@@ -218,20 +136,22 @@ class Comparison:
             )  # fmt: skip
         names = ["plan", "p_history$", "p_through$", "p_watermark$", "p_from$", "p_to$",
                  "planned$", "done$"]  # fmt: skip
-        return self._frame(names, rows)
+        return self.frames.of(names, rows)
 
     def _late(self) -> DataFrame:
-        rows = self.load(self.tables.late(self.step, []), Spans("window_start", self._starts()))
+        rows = self.frames.load(
+            self.tables.late(self.step, []), Spans("window_start", self.scope.reach())
+        )
         return self._sealed(rows.where(inside("window_start", self.scope)))
 
     def _in_force(self) -> DataFrame:
         """One row per window and key: the answer in force, and what there is besides it."""
         step = self.step
         known, reason, through = F.col("known$"), F.col("reason"), F.col("through_seq")
-        content = F.struct(*(F.col(m.name) for m in step.measures), "n_records", "revision")
+        content = F.struct(*(F.col(v.name) for v in step.values), "n_records", "revision")
         timely = known & (reason == SPEED)
         told = F.when(known & (reason == BACKFILL), F.struct(through, "n_records"))
-        shown = F.struct(*(F.col(m.name) for m in step.measures), "n_records")
+        shown = F.struct(*(F.col(v.name) for v in step.values), "n_records")
         says = F.when(known, F.struct("through_seq", shown.alias("content")))
         newest = F.when(known, F.struct("through_seq", "revision"))
         corrected = F.struct(
@@ -258,19 +178,19 @@ class Comparison:
             | (F.col("corrections$") > F.col("plans$"))
             | (F.size("says$") > F.size("prefixes$"))
         )
-        measures = [F.col(f"c$.{m.name}").alias(f"found${m.name}") for m in step.measures]
+        found = [F.col(f"c$.{v.name}").alias(f"found${v.name}") for v in step.values]
         # One that no reader sees stays if it is forged: nobody could have written it.
         return grouped.where(F.col("found$") | ~F.col("ok$")).select(
             *self.by,
-            *measures,
+            *found,
             F.col("c$.n_records").alias("found$n_records"),
             "found$",
             "repaired$",
             "on_time$",
             "on_time_new$",
-            _of_the_last("histories$").alias("preloaded$"),
+            of_the_last("histories$").alias("preloaded$"),
             doubled.alias("doubled$"),
-            (~F.col("ok$") | ~_counts_up(F.col("revisions$")) | _shared("rows$")).alias("forged$"),
+            (~F.col("ok$") | ~counts_up(F.col("revisions$")) | shared("rows$")).alias("forged$"),
         )
 
     def rows(self) -> DataFrame:
@@ -287,7 +207,12 @@ class Comparison:
                 F.max(F.when(came, F.col("last_seq"))).alias("last_new$"),
             )
         )
-        truth = recomputed(self._events(), step, at.epoch.seq, self.scope)
+        truth = recomputed(
+            records(self.frames, self.tables, self.types, step, at, self.scope),
+            step,
+            at.epoch.seq,
+            self.scope,
+        )
         both = truth.join(self._in_force(), self.by, "full_outer")
         both = both.join(waiting, self.by, "full_outer")
         end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")
@@ -300,7 +225,7 @@ class Comparison:
             owed = before & F.col("found$").isNull()
             started = F.timestamp_micros(F.lit(micros(at.epoch.started)))
             pending, since = pending | owed, F.least(since, F.when(owed, started))
-        alike = reduce(lambda a, b: a & b, map(same, step.measures), F.lit(True))
+        alike = reduce(lambda a, b: a & b, map(truth_of(step).same, step.values), F.lit(True))
         alike = alike & (F.col("n_records") == F.col("found$n_records"))
         none = F.lit(0)
         must_late, must_preloaded = (F.coalesce(n, none) for n in ("must_late$", "must_preloaded$"))
@@ -322,7 +247,7 @@ class Comparison:
             .withColumn("same$", F.coalesce(alike, F.lit(False)))
             .withColumn("timely_wrong$", timely)
             .withColumn("late_wrong$", late)
-            .withColumn("faults$", _faults())
+            .withColumn("faults$", faults())
         )
 
     @property
@@ -335,44 +260,3 @@ class Comparison:
             return False
         done = plans.done.keys()
         return not any(p["reason"] == BACKFILL and n in done for n, p in plans.planned.items())
-
-
-def _of_the_last(histories: str) -> Column:
-    """Records in what the last of some histories answered, doubled answers twice; none: null."""
-    last = f"filter(`{histories}`, h -> h.through_seq = array_max(`{histories}`.through_seq))"
-    total = f"aggregate({last}.n_records, 0L, (sum, n) -> sum + n)"
-    return F.expr(f"IF(size(`{histories}`) = 0, NULL, {total})")
-
-
-def _counts_up(revisions: Column) -> Column:
-    """Whether revisions are 0, 1, 2, ... or, without a timely answer, 1, 2, ..."""
-    least, most = F.array_min(revisions), F.array_max(revisions)
-    return (least >= 0) & (least <= 1) & (most - least + 1 == F.size(revisions))
-
-
-def _shared(rows: str) -> Column:
-    """Whether two corrections share a revision although one was done before the other began.
-
-    Two that ran at the same moment may: each counts the answers that it found.
-    """
-    shares = "a.revision = b.revision AND b.planned > a.done"
-    return F.expr(f"exists(`{rows}`, a -> exists(`{rows}`, b -> {shares}))")
-
-
-def _faults() -> Column:
-    """What is wrong with a compared row; empty: nothing."""
-    settled = F.col("closed$") & ~F.col("pending$")
-    found = F.coalesce("found$", F.lit(False))
-    extra = found & (F.col("n_records").isNull() | ~F.col("closed$"))
-    reached = F.col("last_seq$").isNotNull() & ~F.col("pending$") & ~found
-    conditions = {
-        EXTRA: extra,
-        MISSING: settled & ~found & F.col("n_records").isNotNull(),
-        WRONG: settled & found & ~extra & ~F.col("same$"),
-        DOUBLED: F.col("doubled$"),
-        FORGED: F.col("forged$"),
-        TIMELY: F.col("timely_wrong$"),
-        LATE_ROWS: F.col("late_wrong$"),
-        UNANSWERED: reached,
-    }
-    return F.array_compact(F.array(*(F.when(c, F.lit(k)) for k, c in conditions.items())))

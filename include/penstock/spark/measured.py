@@ -23,14 +23,15 @@ from penstock.core.coverage import coverage_threshold, squared_cv
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Expression
 from penstock.core.step import StepSpec
-from penstock.lake.history.view import Position, late_at, position
+from penstock.kinds.aggregate.layout import SUMS, AggregateLayout
+from penstock.lake.history.position import Position, position
+from penstock.lake.history.view import late_at
 from penstock.lake.log.blocks import decisions_of
 from penstock.lake.log.proposed import in_force, propose
 from penstock.lake.proof.covered import newest_rows
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
-from penstock.spark.layout import SUMS, Layout
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ def _values(
     newest = Spans("arrival_seq", ((max(0, at.sealed.seq - SAMPLE + 1), at.sealed.seq),))
     events = Table(tables.events(pipeline.types))
     sample = rows_where(step.where, read_table(events, list(step.columns), within=newest))
-    layout = Layout(step)
+    layout = AggregateLayout(step)
     late = late_at(tables, step, at, layout.fields, replace(newest, column="last_seq"))
     cv2, rho = 0.0, 1.0
     for over in dict.fromkeys(overs):

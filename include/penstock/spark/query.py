@@ -8,6 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock.columns.marks import Marks
+from penstock.columns.packets import PACKET
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
@@ -24,7 +25,6 @@ from penstock.spark.follow import StepStart
 from penstock.spark.sink import QuerySink, StandsStill, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.state_host import StateHost
-from penstock.spark.wire import PACKET
 
 RECORDS_A_MICRO_BATCH = 4_000_000
 

@@ -14,17 +14,18 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.columns.groups import hash_rows
 from penstock.columns.marks import Marks
+from penstock.columns.packets import CLASSES, PARTIAL, SEED, TICK, message, packets
 from penstock.columns.types import INSTANT
 from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
+from penstock.kinds.windowed.layout import layout_of
+from penstock.kinds.windowed.mapper import Classes, columns_of, map_records
+from penstock.kinds.windowed.wire import Wire
 from penstock.lake.storage.read import read_pieces
 from penstock.lake.storage.tables import TableSpec
-from penstock.spark.layout import Layout
-from penstock.spark.mapper import Classes, columns_of, map_records
 from penstock.spark.tick import Tick
-from penstock.spark.wire import CLASSES, PARTIAL, SEED, TICK, Wire, message, packets
 
 WHOLE = 20_000
 """Fewer records are not worth a second task."""
@@ -107,7 +108,7 @@ class _Mapper:
 
     def __init__(self, step: StepSpec, work: Work) -> None:
         self.step, self.work, self.classes = step, work, Classes()
-        self.layout, self.mapped = Layout(step), list[pa.Table]()
+        self.layout, self.mapped = layout_of(step), list[pa.Table]()
 
     def take(self, piece: pa.Table) -> None:
         """Add records."""

@@ -14,18 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from penstock.columns.packets import ANSWER, LATE, STATUS, messages_in, table_in
 from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
+from penstock.kinds.windowed.layout import instants
+from penstock.kinds.windowed.mapper import Classes
+from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.generation import Generation
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
-from penstock.spark.layout import instants
-from penstock.spark.mapper import Classes
 from penstock.spark.tick import Status
-from penstock.spark.wire import ANSWER, LATE, STATUS, Wire, messages_in, table_in
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.columns.marks import Marks
+from penstock.columns.packets import PACKET
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary
 from penstock.lake.history.offset import Offset, StepOffset
@@ -27,7 +28,6 @@ from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.follow import Follower, StepStart, Waiting
 from penstock.spark.scan import Part, Work, cut, scan
 from penstock.spark.tick import Tick
-from penstock.spark.wire import PACKET
 
 FORMAT = "penstock_log"
 

@@ -11,11 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from penstock.core.step import StepSpec
-from penstock.spark.mapper import Classes
-from penstock.spark.reducer import Reducer
-from penstock.spark.tick import Status, Tick
-from penstock.spark.wire import (
+from penstock.columns.packets import (
     ANSWER,
     CLASSES,
     LATE,
@@ -29,6 +25,10 @@ from penstock.spark.wire import (
     packets,
     table_in,
 )
+from penstock.core.step import StepSpec
+from penstock.kinds.windowed.mapper import Classes
+from penstock.kinds.windowed.reducer import Reducer
+from penstock.spark.tick import Status, Tick
 
 
 class StateHost(StatefulProcessor):
@@ -59,7 +59,7 @@ class StateHost(StatefulProcessor):
         reducer = self.reducers[tick.step]
         panes = reducer.wire.panes
         partials, seed = (table_in(received, kind, panes) for kind in (PARTIAL, SEED))
-        reduced = reducer.reduce(tick, partials, seed)
+        reduced = reducer.reduce(tick.advance, partials, seed)
         out = [packets(shard, LATE, reduced.late), packets(shard, ANSWER, reduced.answers)]
         status = Status(tick, reduced.open_pairs, classes)
         out.append(message(shard, STATUS, status.to_json()))

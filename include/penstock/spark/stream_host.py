@@ -24,8 +24,8 @@ from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.window import instant
 from penstock.lake.history.checkpoint import note_failure
+from penstock.lake.history.position import position
 from penstock.lake.history.registry import Registry
-from penstock.lake.history.view import position
 from penstock.lake.ingest.ahead import ClockError
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from penstock.columns.marks import Marks
+from penstock.kinds.windowed.mapper import Classes
+from penstock.kinds.windowed.reducer import Advance
 from penstock.lake.history.offset import StepOffset
-from penstock.spark.mapper import Classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +27,10 @@ class Tick:
     at: StepOffset
 
     @property
-    def first(self) -> bool:
-        """Whether the generation begins: its shards hold nothing of it yet."""
-        return self.at.number == 0
-
-    @property
-    def watermark(self) -> int:
-        """After the micro-batch, us."""
-        return self.at.state.watermark
+    def advance(self) -> Advance:
+        """What it is to the step's state."""
+        at = self.at
+        return Advance(at.number == 0, self.since, at.state.watermark, Marks.from_text(at.marks))
 
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""

@@ -1,27 +1,27 @@
 """What every window and key must answer: plain Spark SQL over ``events``.
 
-It shares no aggregation, no pane and no partial sum with the speed layer: Spark's own ``window``
-assigns records, Spark's own aggregates answer. Where adding up the sizes of some doubles leaves
-what a double holds, the same aggregates are taken of the values times ``SCALE``: a plain sum would
-be infinite, or not a number, by the order it was added in.
+It shares no pane and no partial with the speed layer: Spark's own ``window`` assigns records, and
+what is answered of them is the kind's own truth, by Spark's own aggregates.
 """
 
-import sys
+from collections.abc import Mapping
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from penstock.core.expression import MeasureSpec, phi_of, to_sql
-from penstock.core.measure import NUDGE, ColumnType, Function
+from penstock.core.expression import to_sql
+from penstock.core.kinds import part
+from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
+from penstock.lake.history.position import Position
 from penstock.lake.proof.scope import Scope
-from penstock.spark.scoped import changed, inside
+from penstock.lake.storage.read import Spans
+from penstock.lake.storage.tables import Tables
+from penstock.spark.frames import Frames
+from penstock.spark.scoped import cells, changed, inside
 
-TOLERANCE = 1e-9
-"""Of sum|x|, for sums and averages of doubles: what an outside comparison allows."""
-SCALE = 2.0**-80
-GREATEST = sys.float_info.max
 SQL_TYPES = {
     ColumnType.STRING: T.StringType(),
     ColumnType.LONG: T.LongType(),
@@ -31,8 +31,51 @@ SQL_TYPES = {
 }
 
 
+def truth_of(step: StepSpec) -> Any:
+    """The truth of a step's kind: ``values(step)``, and ``same(value)`` of one of its values."""
+    return part(step.kind, "truth")
+
+
+def records(
+    frames: Frames,
+    tables: Tables,
+    types: Mapping[str, ColumnType],
+    step: StepSpec,
+    at: Position,
+    scope: Scope,
+) -> DataFrame:
+    """A step's records up to a position, with ``mark$``, the watermark in force for each.
+
+    Args:
+        frames: makes frames.
+        tables: of the pipeline.
+        types: of its columns.
+        step: the step.
+        at: the position.
+        scope: which windows.
+    """
+    more = step.window.size - 1
+    within = Spans("event_time", scope.reach(more))
+    events = frames.load(tables.events(dict(types)), within)
+    events = events.where(F.col("arrival_seq") <= at.sealed.seq)
+    events = events.where(inside("event_time", scope, more))
+    known = {**types, **{key.name: key.type for key in step.keys}}
+    for name in step.columns:
+        if name not in events.columns:
+            events = events.withColumn(name, F.lit(None).cast(SQL_TYPES[known[name]]))
+    for key in step.key_names:  # declared later than the record came: it has no answer
+        events = events.where(F.col(key).isNotNull())
+    if step.where is not None:
+        events = events.where(F.expr(to_sql(step.where)))
+    cell, rows = cells(scope, at.sealed.seq)
+    runs = frames.of(["cell$", "first$", "last$", "mark$"], rows)
+    held = F.col("arrival_seq").between(F.col("first$"), F.col("last$"))
+    here = (F.expr(cell) == F.col("cell$")) & held
+    return events.join(F.broadcast(runs), here, "left").drop("cell$", "first$", "last$")
+
+
 def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> DataFrame:
-    """Every window and key that has a record, with its measures, by Spark's own aggregates.
+    """Every window and key that has a record, with its values, by Spark's own aggregates.
 
     Besides, which of its records must have been late: those whose window had ended at or below
     the watermark in force for them. Of a window that had closed before the audit's footing and
@@ -49,7 +92,6 @@ def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> D
         events = events.where(F.unix_micros("event_time") >= F.lit(spec.origin))
     start = f"{spec.origin % spec.slide} microseconds"
     span = F.window("event_time", f"{spec.size} microseconds", f"{spec.slide} microseconds", start)
-    measures = [column for m in step.measures for column in _aggregates(m)]
     seq, end = F.col("arrival_seq"), F.unix_micros("w$.end")
     missed = end <= F.col("mark$")
     late = missed & (seq > F.when(changed(end, scope), F.lit(scope.seq)).otherwise(F.lit(epoch)))
@@ -61,61 +103,7 @@ def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> D
         F.count(F.when(late, 1)).alias("must_late$"),
         F.max(F.when(late, seq)).alias("must_last_seq$"),
         F.count(F.when(missed & (seq <= F.lit(epoch)), 1)).alias("must_preloaded$"),
-        *measures,
+        *truth_of(step).values(step),
     )
     names = [c for c in found.columns if c not in {"w$", *step.key_names}]
     return found.select(F.col("w$.start").alias("window_start"), *step.key_names, *names)
-
-
-def _aggregates(measure: MeasureSpec) -> list[Column]:
-    if measure.over is None:
-        return [F.count(F.lit(1)).alias(measure.name)]
-    over = F.expr(to_sql(measure.over))
-    if measure.over_type is ColumnType.LONG and measure.function is Function.SUM:
-        return [F.sum(over.cast("decimal(38,0)")).try_cast("long").alias(measure.name)]
-    if measure.function is Function.QUANTILE:
-        kept, phi = F.sort_array(F.collect_list(over)), phi_of(measure)
-        rank = F.greatest(F.lit(1), F.ceil(F.lit(phi) * F.size(kept) - F.lit(NUDGE)).cast("int"))
-        return [F.try_element_at(kept, rank).alias(measure.name)]
-    functions = {
-        Function.COUNT: F.count,
-        Function.SUM: F.sum,
-        Function.AVG: F.avg,
-        Function.MIN: F.min,
-        Function.MAX: F.max,
-    }
-    function = functions[measure.function]
-    if not _rounds(measure):
-        return [function(over).alias(measure.name)]
-    sizes = F.abs(over.cast("double"))
-    fits = F.sum(sizes) <= F.lit(GREATEST)
-    scale = F.when(fits, F.lit(1.0)).otherwise(F.lit(SCALE))
-    exact = F.when(fits, function(over)).otherwise(function(over * F.lit(SCALE)))
-    value = exact / scale
-    if measure.function is Function.AVG:  # rounding must not carry it beyond its values
-        value = F.least(F.max(over), F.greatest(F.min(over), value))
-    size = F.when(fits, function(sizes)).otherwise(function(sizes * F.lit(SCALE)))
-    parts = {"": value, "exact$": exact, "size$": size, "scale$": scale}
-    return [column.alias(f"{part}{measure.name}") for part, column in parts.items()]
-
-
-def _rounds(measure: MeasureSpec) -> bool:
-    """Whether the order of addition shows in a measure."""
-    summed = measure.function in {Function.SUM, Function.AVG}
-    return summed and measure.type is ColumnType.DOUBLE
-
-
-def same(measure: MeasureSpec) -> Column:
-    """Whether a found answer is the recomputed one."""
-    expected, found = F.col(measure.name), F.col(f"found${measure.name}")
-    equal = expected.eqNullSafe(found)
-    if not _rounds(measure):
-        return equal
-    exact, size, scale = (F.col(f"{part}${measure.name}") for part in ("exact", "size", "scale"))
-    room = size * F.lit(TOLERANCE)
-    near = F.abs(exact - found * scale) <= room
-    if measure.function is Function.SUM:  # at the very border of what a double holds
-        greatest = F.lit(GREATEST) * scale
-        near |= (found > GREATEST) & (exact + room >= greatest)
-        near |= (found < -GREATEST) & (exact - room <= -greatest)
-    return equal | F.coalesce(near, F.lit(False))

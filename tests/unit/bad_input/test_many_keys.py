@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.lake.history.view import answers_in_force, balance
+from penstock.lake.history.balance import balance
+from penstock.lake.history.standing import answers_in_force
 from tests.lakes import make_lake
 from tests.steps import CASES
 from tests.streams import BEGIN

@@ -6,7 +6,9 @@ import pytest
 from penstock.config.catalog import read_pipeline
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
-from penstock.control.explain import MAINTENANCE, explain, in_words, next_run, spoken
+from penstock.control.explain import explain
+from penstock.control.schedule import MAINTENANCE
+from penstock.control.spoken import in_words, next_run, spoken
 
 NOW = datetime(2024, 5, 1, 12, 1, tzinfo=UTC)
 FILE = """\

@@ -10,6 +10,8 @@ from penstock.core.expression import Column, Literal, MeasureSpec, Operation, Qu
 from penstock.core.identity import canonical
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
+from penstock.kinds.aggregate.spec import AggregateSpec
+from penstock.kinds.latest.spec import LatestSpec
 from tests.steps import make_pipeline
 
 BASE = {
@@ -56,10 +58,19 @@ GOLDEN = {
         'e"]},{"column":["bags","long"]}],"operator":"/"},"phi":0.9,"type":"double"}],"where"'
         ':null,"window":{"origin":0,"size":60000000,"slide":20000000}}',
     ),
+    "of newest records": (
+        {"kind": "latest", "keys": ["site"], "every": "PT1M", "columns": ["code", "live"]}
+        | {"slack": {"fixed": "PT30S"}},
+        "f0cd06609dbb",
+        '{"form":1,"input":"events","kept":[["code","long"],["live","boolean"]],"keys":[["site'
+        '","string"]],"kind":"latest","where":null,"window":{"origin":0,"size":60000000,"slide'
+        '":60000000}}',
+    ),
 }
 
 FIELDS = {
-    StepSpec: {"keys", "where", "window", "measures"},
+    AggregateSpec: {"keys", "where", "window", "measures"},
+    LatestSpec: {"keys", "where", "window", "kept"},
     WindowSpec: {"size", "slide", "origin", "landmark"},
     MeasureSpec: {"name", "function", "over", "type"},
     QuantileSpec: {"name", "function", "over", "type", "phi"},
@@ -67,7 +78,7 @@ FIELDS = {
     Literal: {"value"},
     Operation: {"operator", "arguments"},
 }
-MEANS_NOTHING = {StepSpec: {"name", "slack"}}
+MEANS_NOTHING = {kind: {"name", "slack"} for kind in (AggregateSpec, LatestSpec)}
 
 
 def spec(step: dict[str, Any]) -> StepSpec:

@@ -83,15 +83,16 @@ def test_the_questions_are_those_of_the_pipeline_file() -> None:
 
     assert pipeline is not None, problems
     asked = {
-        name: ([q.key], q.size_minutes, q.slide_minutes, q.measures) for name, q in STEPS.items()
+        name: ([q.key], q.size_minutes, q.slide_minutes, [*q.measures, *q.newest])
+        for name, q in STEPS.items()
     }
     minute = 60_000_000
     assert asked == {
         name: (
-            list(step.keys),
-            step.window.spec().size // minute,
-            step.window.spec().slide // minute,
-            step.measures,
+            [*step.key_names],
+            step.window.size // minute,
+            step.window.slide // minute,
+            [value.name for value in step.values if value.name != "arrival_seq"],
         )
-        for name, step in pipeline.steps.items()
+        for name, step in ((step.name, step) for step in pipeline.specs)
     }

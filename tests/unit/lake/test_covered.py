@@ -12,8 +12,8 @@ from penstock.columns import watermark
 from penstock.config.settings import Settings
 from penstock.core.coverage import predicted_error
 from penstock.core.errors import ConfigError
-from penstock.lake.history import view
-from penstock.lake.history.view import position
+from penstock.lake.history import position as positions
+from penstock.lake.history.position import position
 from penstock.lake.ingest import door
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.proof.covered import Recorder, newest_rows
@@ -228,7 +228,10 @@ def test_what_stood_open_in_the_history_waits_for_no_k(
     recorder(lake).record()
     at = position(lake.tables, lake.step)
     assert at is not None
-    assert [row.state.slack for row in view.rows_of(lake.tables, lake.step, at)] == [0, 60_000_000]
+    assert [row.state.slack for row in positions.rows_of(lake.tables, lake.step, at)] == [
+        0,
+        60_000_000,
+    ]
     assert [w.slack for w in waited(lake.tables, lake.step, at)] == [60_000_000]
     out = Console(record=True, width=160)
     show_beside(Settings(home=tmp_path), [lake.pipeline] * 2, lake.pipeline.specs, out)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.core.window import BEGINNING, micros
-from penstock.lake.history.view import BACKFILL, DONE, LATE, PLANNED, Position, position
+from penstock.lake.history.position import BACKFILL, DONE, LATE, PLANNED, Position, position
 from penstock.lake.proof.audits import record_audit
 from penstock.lake.proof.footing import (
     TOTALS,

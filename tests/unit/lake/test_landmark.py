@@ -10,7 +10,7 @@ import pytest
 
 from penstock.config.catalog import read_pipeline
 from penstock.core.step import StepSpec
-from penstock.lake.serve.landmark import so_far
+from penstock.kinds.aggregate.views import so_far
 from penstock.lake.storage.tables import Tables
 from tests.reference import double
 

@@ -12,7 +12,8 @@ from penstock.config.settings import Settings
 from penstock.config.slack import Quality
 from penstock.core.coverage import QualityTarget
 from penstock.core.window import micros
-from penstock.lake.history.view import Position, answers_at, in_force, position
+from penstock.lake.history.position import Position, position
+from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.ingest import door
 from penstock.lake.proof.covered import Recorder, errors_of, newest_rows
 from penstock.lake.proof.observed import beside, measured, newest_errors, observed, waited

@@ -12,12 +12,12 @@ from penstock.control.job import AGAIN, TERMINAL, Outcome, run_job
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.request import Job, JobRequest
 from penstock.core.step import StepSpec, of_each
+from penstock.kinds.aggregate.layout import SumOverflowError
 from penstock.lake.history.correction import pending_count
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
 from penstock.spark import correct
-from penstock.spark.layout import SumOverflowError
 from tests.doubles import RisingClock
 from tests.local import LocalCorrector, LocalQuery
 from tests.steps import CASES, make_pipeline

@@ -10,17 +10,12 @@ import pytest
 
 from penstock.columns.types import INSTANT
 from penstock.core.errors import ConfigError
-from penstock.lake.history.view import (
-    answers_in_force,
-    position,
-    rows_of,
-    standing,
-    timely_answers,
-    told,
-)
+from penstock.lake.history.position import position, rows_of
+from penstock.lake.history.standing import answers_in_force, standing, timely_answers, told
 from penstock.lake.ingest import door as door_module
 from penstock.lake.serve.export import export
-from penstock.lake.serve.query import answered, as_of, views
+from penstock.lake.serve.query import answered, as_of
+from penstock.lake.serve.views import views
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, rows_by_pair
 from tests.lakes import Lake, make_lake, some_rows

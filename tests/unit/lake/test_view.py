@@ -6,11 +6,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.config.pipeline import TOGETHER
+from penstock.lake.history.balance import balance
 from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
-from penstock.lake.history.view import answers_in_force, balance, in_force, position, timely_answers
+from penstock.lake.history.standing import answers_in_force, timely_answers
+from penstock.lake.history.view import in_force
 from penstock.lake.ingest import door as door_module
 from tests.answers import blocks_of
 from tests.doubles import Killed, deadly_commits, dies_at, lose_memory

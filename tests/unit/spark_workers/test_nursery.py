@@ -90,7 +90,7 @@ def test_a_worker_has_what_it_was_started_with_and_the_imports_of_its_nursery(
     told = of(process)
     assert told["arguments"] == ["one", "two words"]
     assert (told["folder"], told["only_here"]) == (str(tmp_path), "ä")
-    assert told["imported"] == ["pandas", "penstock.spark.reducer", "pyspark.worker"]
+    assert told["imported"] == ["pandas", "penstock.kinds.windowed.reducer", "pyspark.worker"]
     assert told["pid"] != process.pid
     assert psutil.Process(process.pid).children() == [], "a fork of the nursery's"
 

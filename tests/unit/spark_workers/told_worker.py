@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    names = ("pandas", "penstock.spark.reducer", "pyspark.worker")
+    names = ("pandas", "penstock.kinds.windowed.reducer", "pyspark.worker")
     imported = [name for name in names if name in sys.modules]
     told = {"arguments": sys.argv[1:], "folder": str(Path.cwd()), "imported": imported}
     told |= {"only_here": os.environ.get("ONLY_HERE"), "pid": os.getpid()}

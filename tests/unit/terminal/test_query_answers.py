@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.lake.serve.query import View, answered, views
+from penstock.lake.serve.query import answered
+from penstock.lake.serve.views import View, views
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]

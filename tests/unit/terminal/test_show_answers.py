@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.history.view import standing
-from penstock.lake.serve import show
+from penstock.lake.history.standing import standing
+from penstock.lake.serve.revisions import answers
+from penstock.lake.serve.show import state
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]
@@ -15,7 +16,7 @@ def shown(world: World) -> Any:
 
 
 def test_an_answer_stands_beside_what_was_said_first(corrected: World) -> None:
-    found = show.answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 10)
+    found = answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 10)
 
     by_key = {(row.key, row.start.minute): row for row in found.newest}
     assert set(by_key) == {(("A",), 0), (("B",), 1), (("B",), 2)}
@@ -28,7 +29,7 @@ def test_an_answer_stands_beside_what_was_said_first(corrected: World) -> None:
 
 
 def test_answers_are_counted_by_where_they_come_from(corrected: World) -> None:
-    found = show.answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 1)
+    found = answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 1)
 
     assert (found.count, found.timely, found.history, found.only_late) == (3, 2, 0, 1)
     assert found.changed == 1
@@ -36,7 +37,7 @@ def test_answers_are_counted_by_where_they_come_from(corrected: World) -> None:
 
 
 def test_what_control_has_not_sealed_is_not_shown(corrected: World) -> None:
-    found = show.answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 10)
+    found = answers(corrected.tables, shown(corrected), corrected.pipeline, {}, 10)
 
     assert all(row.start.minute != 3 for row in found.newest)
 
@@ -45,9 +46,9 @@ def test_the_state_of_a_step(world: World) -> None:
     world.register()
     world.receive()
     world.answer()
-    before = show.state(world.tables, world.step)
+    before = state(world.tables, world.step)
     world.correct()
-    after = show.state(world.tables, world.step)
+    after = state(world.tables, world.step)
 
     assert before is not None
     assert after is not None

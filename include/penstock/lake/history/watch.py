@@ -7,7 +7,7 @@ from penstock.core.step import StepSpec
 from penstock.core.urgency import Bell, Urgency, Waiting
 from penstock.core.window import micros
 from penstock.lake.history.correction import repaired_through
-from penstock.lake.history.view import position, sealed_only
+from penstock.lake.history.position import position, sealed_only
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables

@@ -17,7 +17,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from penstock.config.pipeline import FileFormat, Pipeline
-from penstock.control.explain import spoken
+from penstock.control.spoken import spoken
 from penstock.core.errors import TransientError
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.ingest.item import Item, opened

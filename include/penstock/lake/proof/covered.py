@@ -20,9 +20,10 @@ from penstock.core.clock import Clock
 from penstock.core.controller import Measured
 from penstock.core.coverage import TOTALS, QualityTarget, predicted_error
 from penstock.core.measure import Function
-from penstock.core.step import StepSpec
+from penstock.core.step import StepSpec, measures_of
 from penstock.core.window import FOREVER, micros
-from penstock.lake.history.view import BACKFILL, Position, answers_at, position
+from penstock.lake.history.position import BACKFILL, Position, position
+from penstock.lake.history.view import answers_at
 from penstock.lake.proof.observed import (
     NEWEST,
     beside,
@@ -100,7 +101,7 @@ class Recorder:
         figures = self._figures(rows).to_pylist()
         before = {row["window_start"]: row for row in known.to_pylist()}
         out, z = [], self.quality.target().z
-        sums = any(m.function is Function.SUM for m in self.step.measures)
+        sums = any(m.function is Function.SUM for m in measures_of(self.step))
         cv2 = self.quality.cv**2 if sums else 0.0
         for row in figures:
             start = row["window_start"]
@@ -129,7 +130,7 @@ class Recorder:
         """By window: records in time and of all, the error of its totals, answers beyond."""
         epsilons = {m: self.quality.target(m).epsilon for m in relative(self.step)}
         beyond = " OR ".join(f"{error_of(m)} >= {e!r}" for m, e in epsilons.items()) or "false"
-        totals = [m.name for m in self.step.measures if m.function in TOTALS]
+        totals = [m.name for m in measures_of(self.step) if m.function in TOTALS]
         whole = _greatest(
             relative_error(f'coalesce(sum(t."{m}"), 0)', f'coalesce(sum(n."{m}"), 0)')
             for m in totals

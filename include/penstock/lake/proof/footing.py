@@ -17,7 +17,7 @@ from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import instant, micros
 from penstock.lake.history.generation import Generation
-from penstock.lake.history.view import BACKFILL, DONE, PLANNED, Position, rows_of
+from penstock.lake.history.position import BACKFILL, DONE, PLANNED, Position, rows_of
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.proof.audits import FAILED, PASSED
 from penstock.lake.proof.waypoint import Waypoint

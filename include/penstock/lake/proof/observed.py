@@ -11,25 +11,18 @@ import pyarrow.compute as pc
 
 from penstock.config.slack import Quality
 from penstock.core.controller import Measured
+from penstock.core.lateness import CLASSES
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.history.generation import controller_at, lived
+from penstock.lake.history.position import BACKFILL, SPEED, Position, position, rows_of, sealed_only
 from penstock.lake.history.start import epoch_of
-from penstock.lake.history.view import (
-    BACKFILL,
-    SPEED,
-    Position,
-    answers_at,
-    in_force,
-    position,
-    rows_of,
-    sealed_only,
-)
+from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.tables import CLASSES, Tables, TableSpec
+from penstock.lake.storage.tables import Tables, TableSpec
 
 RELATIVE = (Function.COUNT, Function.SUM, Function.AVG)
 """Functions whose error is relative to the answer; a quantile's is one of rank."""

@@ -15,7 +15,7 @@ from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.history.generation import Generation, Sealed
-from penstock.lake.history.view import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
+from penstock.lake.history.position import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
 from penstock.lake.proof.recount import Blocks, Fault
 from penstock.lake.proof.refold import Way
 from penstock.lake.proof.waypoint import BEGIN, Waypoint

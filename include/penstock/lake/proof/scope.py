@@ -16,7 +16,7 @@ from penstock.columns.watermark import Mark
 from penstock.columns.windows import first_window, panes_of, windows_a_pane
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
-from penstock.lake.history.view import Position, rows_of
+from penstock.lake.history.position import Position, rows_of
 from penstock.lake.proof.footing import Footing
 from penstock.lake.proof.retrace import Plans, Span, Stretch, Trace
 from penstock.lake.proof.waypoint import BEGIN
@@ -61,6 +61,11 @@ class Scope:
     def whole(self) -> bool:
         """Whether it is everything."""
         return not self.starts
+
+    def reach(self, more: int = 0) -> tuple[Run, ...]:
+        """Runs of window starts that are compared; ``more``: added to their ends, us."""
+        every = self.starts or ((BEGINNING, FOREVER),)
+        return tuple((first, min(last + more, FOREVER)) for first, last in every)
 
 
 def everything(trace: Trace) -> Scope:

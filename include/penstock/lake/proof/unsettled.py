@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
-from penstock.lake.history.view import position, start_of
+from penstock.lake.history.position import position, start_of
 from penstock.lake.ingest.origins import take_all, waiting_of
 from penstock.lake.ingest.plan import APPLICATION
 from penstock.lake.ingest.reading import SourceError

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
-from penstock.lake.history.view import Standing, in_force_of, standing, told
+from penstock.lake.history.standing import Standing, in_force_of, standing, told
 from penstock.lake.storage.tables import Tables
 
 
@@ -88,8 +88,8 @@ def _drafts() -> Iterator[dict[Path, Path]]:
 
 def _public(tables: Tables, step: StepSpec, shown: Standing | None) -> pa.Table:
     rows, one = in_force_of(tables, step, shown), step if shown is None else shown.step
-    measures = [m.name for m in one.measures]
-    columns = ["window_start", "window_end", *one.key_names, *measures]
+    values = [value.name for value in one.values]
+    columns = ["window_start", "window_end", *one.key_names, *values]
     return rows.select([*columns, "n_records", "revision", "reason", "through_seq"])
 
 

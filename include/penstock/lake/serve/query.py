@@ -6,82 +6,21 @@ has. A step that has sealed nothing has no part in that.
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import duckdb
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
-from penstock.core.step import StepSpec
-from penstock.lake.history.view import SPEED, Standing, answers_at, in_force, standing, told
-from penstock.lake.serve.landmark import so_far
-from penstock.lake.storage.commit import Table
-from penstock.lake.storage.damage import damaged_file, require_whole
-from penstock.lake.storage.read import data_files, read_table
-from penstock.lake.storage.tables import (
-    UNDECLARED,
-    Definition,
-    FormerStep,
-    Tables,
-    TableSpec,
-    opened,
-)
+from penstock.lake.serve.views import Content, View
+from penstock.lake.storage.damage import damaged_file
 
-INTERNAL = ("epoch", "generation", "micro_batch", "plan")
 ASKS = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
 """What a query may be: DESCRIBE, SHOW and VALUES count as SELECT, a PIVOT is several at once."""
 UNREAD = "reading the stream"
 """DuckDB, of what it could not read of a data file."""
-Content: TypeAlias = pa.Table | ds.Dataset
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Something SQL can name.
-
-    Attributes:
-        says: what a row is.
-        schema: its columns.
-        content: reads it, as of a record of the log; none: as of its own newest.
-        seq: the newest record it is as of; none: it has nothing, whatever the record.
-        since: it has answers as of records after this one.
-        note: what there is to know of its content.
-    """
-
-    says: str
-    schema: pa.Schema
-    content: Callable[[int | None], Content]
-    seq: int | None = None
-    since: int = -1
-    note: str = ""
-
-
-def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
-    """All views of a pipeline by name, with the position of each; no answer is read yet."""
-    found: dict[str, View] = {}
-    shown = {step.name: standing(tables, step) for step in pipeline.specs}
-    for step in pipeline.specs:
-        found[step.name] = _answers("one answer in force", tables, step, shown[step.name], in_force)
-    for step in pipeline.specs:
-        one = shown[step.name]
-        found.setdefault(
-            f"{step.name}_timely",
-            _answers("one answer as first published", tables, step, one, _timely),
-        )
-        if step.window.landmark:
-            found.setdefault(f"{step.name}_so_far", _so_far(tables, step, one))
-    sealed = _sealed(tables)
-    events, quarantine = tables.events(pipeline.types), tables.quarantine()
-    found.setdefault("events", View("one accepted record", *_log(events, sealed)))
-    found.setdefault("quarantine", View("one refused record", *_log(quarantine, sealed)))
-    return found
 
 
 def mentioned(known: Mapping[str, View], sql: str) -> dict[str, View]:
@@ -160,94 +99,3 @@ def _require_question(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     kinds = [statement.type for statement in connection.extract_statements(sql)]
     if len(kinds) != 1 or kinds[0] not in ASKS:
         raise ConfigError("a query is one statement that gives rows. Write a SELECT.")
-
-
-def _timely(rows: pa.Table, _: Definition) -> pa.Table:
-    """What the speed layer published, of all that a position has."""
-    return rows.filter(pc.equal(rows["reason"], SPEED))
-
-
-def _answers(
-    says: str,
-    tables: Tables,
-    step: StepSpec,
-    shown: Standing | None,
-    which: Callable[[pa.Table, Definition], pa.Table],
-) -> View:
-    if shown is None:
-        nothing = _public(tables.answers(step).schema.empty_table())
-        return View(says, nothing.schema, lambda _: nothing)
-
-    def content(seq: int | None) -> Content:
-        at = shown.at if seq is None else shown.at.up_to(seq)
-        return _public(which(answers_at(tables, shown.step, at), shown.step))
-
-    schema = _public(tables.answers(shown.step).schema.empty_table()).schema
-    return View(says, schema, content, shown.at.seq, shown.at.epoch.seq, told(step, shown))
-
-
-def _so_far(tables: Tables, step: StepSpec, shown: Standing | None) -> View:
-    """Of a former definition nobody knows how its periods merge: it has none to show."""
-    says = "since the landmark"
-    nothing = so_far(tables.answers(step).schema.empty_table(), step)
-    if shown is None or isinstance(shown.step, FormerStep):
-        return View(says, nothing.schema, lambda _: nothing)
-
-    def content(seq: int | None) -> Content:
-        at = shown.at if seq is None else shown.at.up_to(seq)
-        return so_far(in_force(answers_at(tables, step, at), step), step)
-
-    return View(says, nothing.schema, content, shown.at.seq, shown.at.epoch.seq)
-
-
-def _public(answers: pa.Table) -> pa.Table:
-    """Without the columns that only the product needs, windows first."""
-    first = ["window_start", "window_end"]
-    rest = [n for n in answers.column_names if n not in {*first, *INTERNAL}]
-    return answers.select([*first, *rest])
-
-
-def _sealed(tables: Tables) -> int | None:
-    last = pc.max(read_table(Table(tables.blocks()), ["last_seq"])["last_seq"]).as_py()
-    return None if last is None else int(last)
-
-
-def _log(
-    spec: TableSpec, sealed: int | None
-) -> tuple[pa.Schema, Callable[[int | None], Content], int | None]:
-    table = Table(spec)
-    schema = _with_undeclared(table)
-
-    def content(seq: int | None) -> Content:
-        if sealed is None or not table.exists():
-            return schema.empty_table()
-        paths = [f.path for f in data_files(table.refresh(), "arrival_seq")]
-        if not paths:
-            return schema.empty_table()
-        require_whole(spec.uri, paths)
-        last = sealed if seq is None else min(seq, sealed)
-        whole = _dataset(spec, _with_undeclared(table), paths)
-        return whole.filter(pc.field("arrival_seq") <= last)
-
-    return schema, content, sealed
-
-
-def _with_undeclared(table: Table) -> pa.Schema:
-    """The columns of a table of the log, with the one that comes with what it holds."""
-    there = pa.schema(table.delta.schema()) if table.exists() else table.spec.schema
-    found = [there.field(UNDECLARED)] if UNDECLARED in there.names else []
-    return pa.schema([*table.spec.schema, *found])
-
-
-def _dataset(spec: TableSpec, schema: pa.Schema, paths: list[str]) -> ds.Dataset:
-    """The files unread: DuckDB takes the columns and rows it needs."""
-    filesystem, root = opened(spec.uri)
-    parts = pa.schema([f for f in schema if f.name in spec.partitioned])
-    return ds.dataset(
-        [f"{root}/{path}" for path in paths],
-        schema=schema,
-        format="parquet",
-        filesystem=filesystem,
-        partitioning=ds.partitioning(parts, flavor="hive"),
-        partition_base_dir=root,
-    )

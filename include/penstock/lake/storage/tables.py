@@ -19,7 +19,6 @@ from penstock.core.step import StepSpec
 UNDECLARED = "undeclared"
 """Column of ``events`` with what typed sources have beside the declared columns, a struct. It comes
 with the first such field, and its fields with the records that have them."""
-CLASSES = ("class_1", "class_2", "class_3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +28,13 @@ class FormerStep:
     Attributes:
         name: the step's.
         fingerprint: names the definition.
-        keys, measures: columns of its answers.
+        keys, values: columns of its answers.
     """
 
     name: str
     fingerprint: str
     keys: tuple[Column, ...]
-    measures: tuple[Column, ...]
+    values: tuple[Column, ...]
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -269,13 +268,13 @@ class Tables:
 
     def answers(self, step: Definition) -> TableSpec:
         """One answer a row: timely (of a micro-batch), corrected or of the history (of a plan)."""
-        measures = [pa.field(m.name, ARROW[m.type]) for m in step.measures]
+        values = [pa.field(value.name, ARROW[value.type]) for value in step.values]
         schema = pa.schema(
             [
                 *fields_of(step.keys),
                 ("window_start", INSTANT),
                 ("window_end", INSTANT),
-                *measures,
+                *values,
                 ("n_records", pa.int64()),
                 ("revision", pa.int64()),
                 ("reason", pa.string()),

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from penstock.runtime.demo.product import Account
 from penstock.runtime.demo.truth import Example, Verdict
+from penstock.runtime.terminal.words import value
 
 COLUMNS = ("in all", "history", "in time", "only late", "changed", "wrong now")
 
@@ -89,15 +90,13 @@ def _cells(example: Example) -> tuple[str, ...]:
         example.window,
         example.key,
         "\n".join(example.values),
-        *("\n".join(_number(value) for value in side) for side in sides),
+        *("\n".join(_cell(given) for given in side) for side in sides),
         "repaired" if example.changed else "right at once",
     )
 
 
-def _number(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+def _cell(given: object) -> str:
+    return f"{given:,.1f}" if isinstance(given, float) else value(given)
 
 
 def _equals(one: int, other: int) -> str:

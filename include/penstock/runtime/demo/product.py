@@ -9,7 +9,10 @@ import pyarrow.compute as pc
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.step import StepSpec
-from penstock.lake.history import view
+from penstock.lake.history.balance import balance
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
+from penstock.lake.history.view import answers_at, preloaded
 from penstock.lake.storage import read
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
@@ -46,18 +49,18 @@ class Account:
 
 def in_force(settings: Settings, pipeline: Pipeline, step: StepSpec) -> pa.Table:
     """The answers of a step now."""
-    return view.answers_in_force(_tables(settings, pipeline), step)
+    return answers_in_force(_tables(settings, pipeline), step)
 
 
 def first(settings: Settings, pipeline: Pipeline, step: StepSpec) -> pa.Table:
     """What the stream answered when a window closed, and the preload before it (see reason)."""
     tables = _tables(settings, pipeline)
-    at = view.position(tables, step)
+    at = position(tables, step)
     if at is None:
         return tables.answers(step).schema.empty_table()
-    answers = view.answers_at(tables, step, at)
+    answers = answers_at(tables, step, at)
     timely = answers.filter(pc.equal(answers["reason"], TIMELY))
-    return pa.concat_tables([timely, view.preloaded(answers, step)])
+    return pa.concat_tables([timely, preloaded(answers, step)])
 
 
 def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) -> Account:
@@ -69,7 +72,7 @@ def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) 
         step: one of its steps.
         pairs: how many (record, window) pairs there are, counted elsewhere.
     """
-    known = view.balance(_tables(settings, pipeline), step)
+    known = balance(_tables(settings, pipeline), step)
     if known is None:
         return Account(step.name, 0, {}, pairs, {})
     return Account(

@@ -1,23 +1,20 @@
 """Holds a pipeline's answers against the truth: DuckDB over the raw files, no table of ours."""
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from glob import escape
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
-from penstock.core.expression import MeasureSpec
-from penstock.core.measure import ColumnType, Function
+from penstock.core.kinds import part
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
 
-TOLERANCE = 1e-9
-"""Of the sum of absolute values, for sums and means of doubles; all else must be equal."""
 TIMELY = "speed"
 """Reason of an answer that the stream gave."""
 SIDES = ("timely", "now", "truth")
@@ -30,7 +27,7 @@ class Example:
     Attributes:
         window: as text, UTC.
         key: its key columns, joined.
-        values: for each measure: timely, now, truth.
+        values: by name: timely, now, truth.
         changed: the correction said something else than the timely answer.
     """
 
@@ -65,6 +62,16 @@ class Verdict:
     changed: int
     wrong: int
     examples: tuple[Example, ...]
+
+
+def raw_of(step: StepSpec) -> Any:
+    """What the kind of a step must answer, in SQL over raw records.
+
+    ``names(step)`` of the values that raw records can tell; ``columns(step, config)`` of the true
+    ones by window and key; ``unequal(step, one, other)``, conditions under which two answers
+    differ, ``r`` being the true one.
+    """
+    return part(step.kind, "raw")
 
 
 class Truth:
@@ -130,12 +137,7 @@ class Truth:
     def _answer(self, step: StepSpec) -> None:
         config, window = self._pipeline.steps[step.name], step.window
         keys = "".join(f', "{key}"' for key in step.key_names)
-        measures = "".join(f', {text} as "{name}"' for name, text in config.measures.items())
-        scales = "".join(
-            f", {m.function}(abs({_inner(config.measures[m.name])})) as {_scale(m)}"
-            for m in step.measures
-            if not _exact(m)
-        )
+        columns = ", ".join(["", *raw_of(step).columns(step, config)])
         self._db.execute(f"""
             create or replace table truth as
             with placed as (
@@ -144,7 +146,7 @@ class Truth:
                 from record where {config.where or "true"}
             )
             select {window.origin} + (_slot - _back) * {window.slide} as _start {keys},
-                count(*) as n_records {measures} {scales}
+                count(*) as n_records {columns}
             from placed
             where epoch_us(event_time) < _start + {window.size}
             group by all
@@ -160,9 +162,9 @@ class Truth:
                 select *, epoch_us(window_start) as _start, true as _there from {name}_rows
             """)  # noqa: S608
         values = "".join(
-            f', t."{m.name}" as "timely_{m.name}", f."{m.name}" as "now_{m.name}",'
-            f' r."{m.name}" as "truth_{m.name}"'
-            for m in step.measures
+            f', t."{name}" as "timely_{name}", f."{name}" as "now_{name}",'
+            f' r."{name}" as "truth_{name}"'
+            for name in raw_of(step).names(step)
         )
         end = f"epoch_us(f.window_end) is distinct from _start + {step.window.size}"
         self._db.execute(f"""
@@ -182,7 +184,7 @@ class Truth:
     def _examples(self, step: StepSpec, changed: int = 3, same: int = 1) -> tuple[Example, ...]:
         """Windows that late records changed, each of another key, and one they did not."""
         key = "concat_ws(', ', " + ", ".join(["''", *(f'"{k}"' for k in step.key_names)]) + ")"
-        names = [m.name for m in step.measures]
+        names = raw_of(step).names(step)
         values = ", ".join(f'"{side}_{name}"' for name in names for side in SIDES)
         rows = self._db.execute(f"""
             with ranked as (
@@ -210,36 +212,10 @@ class Truth:
         )
 
 
-def _exact(measure: MeasureSpec) -> bool:
-    inexact = measure.function is Function.AVG or (
-        measure.function is Function.SUM and measure.type is ColumnType.DOUBLE
-    )
-    return not inexact
-
-
-def _scale(measure: MeasureSpec) -> str:
-    return f'"{measure.name}__scale"'
-
-
-def _inner(text: str) -> str:
-    """The argument of a measure as the file writes it: ``delay`` of ``avg(delay)``."""
-    found = re.fullmatch(r"\s*\w+\s*\((.*)\)\s*", text, re.DOTALL)
-    return found[1] if found else text
-
-
 def _unequal(step: StepSpec, one: str, other: str) -> str:
-    """SQL: whether two answers differ in any measure."""
+    """SQL: whether two answers differ in any value."""
     parts = [f"{one}.n_records is distinct from {other}.n_records"]
-    for m in step.measures:
-        a, b = f'{one}."{m.name}"', f'{other}."{m.name}"'
-        if _exact(m):
-            parts.append(f"{a} is distinct from {b}")
-        else:
-            parts.append(f"({a} is null) <> ({b} is null)")
-            parts.append(
-                f"coalesce(isnan({a}) or abs({a} - {b}) > {TOLERANCE} * r.{_scale(m)},false)"
-            )
-    return "(" + " or ".join(parts) + ")"
+    return "(" + " or ".join([*parts, *raw_of(step).unequal(step, one, other)]) + ")"
 
 
 def _window(start_us: int, size_us: int) -> str:

@@ -15,11 +15,12 @@ from rich.text import Text
 
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
-from penstock.control.explain import spoken
+from penstock.control.spoken import spoken
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
-from penstock.lake.history.view import LATE, answers_at, position
+from penstock.lake.history.position import LATE, position
+from penstock.lake.history.view import answers_at
 from penstock.lake.proof.covered import newest_rows
 from penstock.lake.proof.observed import waited
 from penstock.lake.serve.gaps import DOT, broken, gaps_between

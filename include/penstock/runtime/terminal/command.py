@@ -34,7 +34,8 @@ def explain(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def show(settings: Settings, arguments: argparse.Namespace) -> int:
     """Show a pipeline's answers with their revisions, and where its steps stand."""
-    from penstock.runtime.terminal.show import Wanted, show_answers
+    from penstock.runtime.terminal.answer_tables import Wanted
+    from penstock.runtime.terminal.show import show_answers
 
     pipeline = pipeline_of(settings, arguments.pipeline)
     steps = pipeline.specs if arguments.step is None else (_step(pipeline, arguments.step),)
@@ -56,7 +57,8 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def query(settings: Settings, arguments: argparse.Namespace) -> int:
     """Ask SQL (DuckDB) about a pipeline's answers; without SQL: which views there are."""
-    from penstock.lake.serve.query import answered, views
+    from penstock.lake.serve.query import answered
+    from penstock.lake.serve.views import views
     from penstock.runtime.terminal import rows as terminal_rows
 
     settings = anchored(settings)

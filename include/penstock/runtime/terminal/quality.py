@@ -11,11 +11,11 @@ from rich.text import Text
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.slack import USUAL
-from penstock.control.explain import spoken
+from penstock.control.spoken import spoken
 from penstock.core.controller import Measured
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
-from penstock.lake.history.view import position
+from penstock.lake.history.position import position
 from penstock.lake.proof.observed import Observed, Waited, classes, measured, observed, waited
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
 from penstock.lake.storage.tables import Tables

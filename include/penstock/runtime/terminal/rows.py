@@ -12,7 +12,8 @@ from rich.text import Text
 
 from penstock.core.errors import ConfigError
 from penstock.lake.serve.export import Exported
-from penstock.lake.serve.query import View, answered, as_of, mentioned
+from penstock.lake.serve.query import answered, as_of, mentioned
+from penstock.lake.serve.views import View
 from penstock.runtime.terminal.words import count, head, put, table, value
 
 WRITERS = (".parquet", ".csv")

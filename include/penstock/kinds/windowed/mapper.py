@@ -14,10 +14,10 @@ from penstock.columns.arrays import Longs
 from penstock.columns.expressions import rows_where
 from penstock.columns.marks import Marks
 from penstock.columns.windows import closed_of, first_window, panes_of, windows_a_pane
+from penstock.core.lateness import CLASSES
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
-from penstock.lake.storage.tables import CLASSES
-from penstock.spark.layout import Layout
+from penstock.kinds.windowed.layout import layout_of
 
 READ = ("arrival_seq", "event_time")
 
@@ -76,7 +76,7 @@ def columns_of(step: StepSpec) -> list[str]:
 def map_records(
     step: StepSpec, events: pa.Table, marks: Marks, classes: Classes | None = None
 ) -> pa.Table:
-    """Pre-aggregate records by (key, pane, closed).
+    """Gather records by (key, pane, closed).
 
     Args:
         step: the step.
@@ -87,7 +87,7 @@ def map_records(
     Returns:
         A partials table grouped by ``pane`` (start, us) and ``closed``.
     """
-    layout, spec = Layout(step), step.window
+    layout, spec = layout_of(step), step.window
     events = _with_keys(step, rows_where(step.where, events))
     times = np.asarray(pc.cast(events["event_time"], pa.int64()))
     if spec.landmark:
@@ -123,7 +123,7 @@ def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa
     Returns:
         A partials table grouped by ``window_start``.
     """
-    layout, spec = Layout(step), step.window
+    layout, spec = layout_of(step), step.window
     copies = np.maximum(highs - lows, 0)
     rows = np.repeat(np.arange(panes.num_rows), copies)
     offset = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from penstock.columns.arrays import Longs
 from penstock.columns.marks import Marks
+from penstock.columns.packets import packed, unpacked
 from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
-from penstock.spark.mapper import to_windows
-from penstock.spark.tick import Tick
-from penstock.spark.wire import Wire, packed, unpacked
+from penstock.kinds.windowed.mapper import to_windows
+from penstock.kinds.windowed.wire import Wire
 
 MANY_PARTS = 8
 INDEX = (0, -1)
@@ -51,6 +51,23 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class Advance:
+    """How far a micro-batch carries a step.
+
+    Attributes:
+        first: whether its generation begins: the state holds nothing of it yet.
+        since: the watermark before, us.
+        watermark: the one after, us.
+        marks: the watermark in force at each of its positions.
+    """
+
+    first: bool
+    since: int
+    watermark: int
+    marks: Marks
+
+
+@dataclass(frozen=True, slots=True)
 class Reduced:
     """What a shard gives for a micro-batch.
 
@@ -70,26 +87,26 @@ class Reducer:
     def __init__(self, step: StepSpec, state: State) -> None:
         self.step, self.wire, self.buckets = step, Wire(step), state
 
-    def reduce(self, tick: Tick, partials: pa.Table, seed: pa.Table) -> Reduced:
+    def reduce(self, advance: Advance, partials: pa.Table, seed: pa.Table) -> Reduced:
         """Add a micro-batch's partials, pass its late pairs on, answer what closed.
 
         Args:
-            tick: the micro-batch.
+            advance: of the micro-batch.
             partials: of its records.
             seed: partials that were open before a generation's start.
         """
-        if tick.first:
+        if advance.first:
             self.buckets.clear()
         late = self._late(partials)
         fresh = pa.concat_tables([partials, seed])
         index = self._load()
-        closing = [b for b in index if self._closes(b, tick.since, tick.watermark)]
+        closing = [b for b in index if self._closes(b, advance.since, advance.watermark)]
         loaded = {b: self._content(b, index[b]) for b in closing}
-        answers = self._answers(pa.concat_tables([fresh, *loaded.values()]), tick)
+        answers = self._answers(pa.concat_tables([fresh, *loaded.values()]), advance)
         reached("before state")
         for bucket, content in loaded.items():
-            self._settle(index, bucket, content, tick.watermark)
-        self._add(index, fresh, tick.watermark)
+            self._settle(index, bucket, content, advance.watermark)
+        self._add(index, fresh, advance.watermark)
         reached("inside state")
         self.buckets.updateValue(INDEX, (pickle.dumps(index, 5),))
         reached("after state")
@@ -117,16 +134,16 @@ class Reducer:
         parts = [self.buckets.getValue((bucket, part))[0] for part in known.parts]
         return pa.concat_tables([unpacked(bytes(content)) for content in parts])
 
-    def _answers(self, pool: pa.Table, tick: Tick) -> pa.Table:
+    def _answers(self, pool: pa.Table, advance: Advance) -> pa.Table:
         """Partials of the windows that close in this micro-batch, each with its position."""
         spec = self.step.window
         panes = np.asarray(pool["pane"])
-        low = np.maximum(closed_of(spec, panes, tick.since), np.asarray(pool["closed"]))
-        answers = to_windows(self.wire.inner, pool, low, closed_of(spec, panes, tick.watermark))
+        low = np.maximum(closed_of(spec, panes, advance.since), np.asarray(pool["closed"]))
+        answers = to_windows(self.wire.inner, pool, low, closed_of(spec, panes, advance.watermark))
         if not answers.num_rows:
             return answers
         ends = np.asarray(answers["window_start"]) + spec.size
-        through = Marks.from_text(tick.at.marks).closing(ends)
+        through = advance.marks.closing(ends)
         at = answers.schema.get_field_index("last_seq")
         return answers.set_column(at, "last_seq", pa.array(through))
 

@@ -1,11 +1,10 @@
-"""How a step's partial aggregates lie in columns, and how they merge and finish.
+"""How partial aggregates lie in columns, and how they merge and finish.
 
-A *partials table* has the key columns, grouping columns (``pane`` or ``window_start``, and
-``closed``), ``n_records``, ``last_seq`` and, for every distinct expression a measure is taken
-over, only the parts its functions need. No part is ever null: n says whether there is a value.
-Both runners, speed and correction, call these functions.
+For every distinct expression a measure is taken over there are only the parts its functions need.
+No part is ever null: n says whether there is a value.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,14 +14,14 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Doubles, Longs
 from penstock.columns.expressions import evaluate
-from penstock.columns.groups import group
-from penstock.columns.lists import Lists, Part, part_of
+from penstock.columns.lists import Lists
 from penstock.columns.sums import exact_sum, exact_sum_longs, split_longs, total_of
-from penstock.columns.types import ARROW, INSTANT, fields_of
+from penstock.columns.types import ARROW
 from penstock.core.errors import TerminalError
 from penstock.core.expression import Expression, MeasureSpec, phi_of
 from penstock.core.measure import ColumnType, Function
-from penstock.core.step import StepSpec
+from penstock.kinds.aggregate.spec import AggregateSpec
+from penstock.kinds.windowed.layout import Layout, Part
 
 LONG_TOP, LONG_LOW = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 SUMS = {Function.SUM, Function.AVG}
@@ -40,10 +39,8 @@ class SumOverflowError(TerminalError):
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The partial columns of one step."""
-
-    step: StepSpec
+class AggregateLayout(Layout[AggregateSpec]):
+    """The partial columns of one aggregate."""
 
     @cached_property
     def overs(self) -> tuple[Expression, ...]:
@@ -52,13 +49,8 @@ class Layout:
         return tuple(dict.fromkeys(found))
 
     @cached_property
-    def keys(self) -> tuple[str, ...]:
-        """Names of the key columns."""
-        return self.step.key_names
-
-    @cached_property
     def fields(self) -> list[pa.Field]:
-        """The part columns with their types."""
+        """The parts that the functions over each expression need."""
         fields = []
         for i, over in enumerate(self.overs):
             whole = self._kind(over) is ColumnType.LONG
@@ -82,25 +74,12 @@ class Layout:
     def _functions(self, over: Expression) -> set[Function]:
         return {m.function for m in self.step.measures if m.over == over}
 
-    def schema(self, *grouping: str) -> pa.Schema:
-        """Of a partials table grouped by these columns besides the keys."""
-        whole = [pa.field(name, pa.int64()) for name in (*grouping, "n_records", "last_seq")]
-        return pa.schema([*fields_of(self.step.keys), *whole, *self.fields])
-
-    def of_records(self, table: pa.Table, grouping: dict[str, Longs]) -> pa.Table:
-        """Aggregate records.
-
-        Args:
-            table: the step's columns and ``arrival_seq``; already filtered.
-            grouping: further columns to group by, each of shape (n,).
-        """
-        columns: dict[str, Part] = {}
+    def parts_of(self, records: pa.Table) -> dict[str, Part]:
+        """What single records say of each expression."""
+        parts: dict[str, Part] = {}
         for i, over in enumerate(self.overs):
-            columns |= self._parts(i, over, table)
-        keys = [table[k] for k in self.keys]
-        ones = np.ones(table.num_rows, np.int64)
-        seqs = np.asarray(table["arrival_seq"])
-        return self._grouped(table, keys, grouping, ones, seqs, columns)
+            parts |= self._parts(i, over, records)
+        return parts
 
     def _parts(self, i: int, over: Expression, table: pa.Table) -> dict[str, Part]:
         values = evaluate(over, table)
@@ -126,46 +105,20 @@ class Layout:
             out[f"values_{i}"] = Lists(plain[valid], valid.astype(np.int64))
         return out
 
-    def merge(self, table: pa.Table, *grouping: str) -> pa.Table:
-        """Aggregate partials again, by the keys and these columns."""
-        names = [f.name for f in self.fields]
-        columns = {n: part_of(table[n]) for n in names}
-        by = {g: np.asarray(table[g]) for g in grouping}
-        keys = [table[k] for k in self.keys]
-        counts, seqs = np.asarray(table["n_records"]), np.asarray(table["last_seq"])
-        return self._grouped(table, keys, by, counts, seqs, columns)
-
-    def _grouped(
-        self,
-        table: pa.Table,
-        keys: list[pa.ChunkedArray],
-        grouping: dict[str, Longs],
-        counts: Longs,
-        seqs: Longs,
-        columns: dict[str, Part],
-    ) -> pa.Table:
-        ids, first = group([*grouping.values(), *keys], table.num_rows)  # in order of time
-        groups = len(first)
-        n_records = np.zeros(groups, np.int64)
-        np.add.at(n_records, ids, counts)
-        last_seq = np.full(groups, -1, np.int64)
-        np.maximum.at(last_seq, ids, seqs)
-        out: dict[str, pa.Array | np.ndarray] = {
-            k: column.take(pa.array(first)) for k, column in zip(self.keys, keys, strict=True)
-        }
-        out |= {name: values[first] for name, values in grouping.items()}
-        out |= {"n_records": n_records, "last_seq": last_seq}
+    def merged(self, parts: Mapping[str, Part], ids: Longs, groups: int) -> dict[str, Part]:
+        """Each group's parts, aggregated."""
+        found: dict[str, Part] = {}
         for i, over in enumerate(self.overs):
-            out |= self._aggregated(i, over, columns, ids, groups)
-        return pa.table(out).cast(self.schema(*grouping))
+            found |= self._aggregated(i, over, parts, ids, groups)
+        return found
 
     def _aggregated(
-        self, i: int, over: Expression, columns: dict[str, Part], ids: Longs, groups: int
-    ) -> dict[str, np.ndarray | pa.Array]:
+        self, i: int, over: Expression, columns: Mapping[str, Part], ids: Longs, groups: int
+    ) -> dict[str, Part]:
         whole = self._kind(over) is ColumnType.LONG
         n = np.zeros(groups, np.int64)
         np.add.at(n, ids, columns[f"n_{i}"])
-        out: dict[str, np.ndarray | pa.Array] = {f"n_{i}": n}
+        out: dict[str, Part] = {f"n_{i}": n}
         if f"high_{i}" in columns:
             high, low = columns[f"high_{i}"], columns[f"low_{i}"]
             if whole:
@@ -227,6 +180,4 @@ class Layout:
         return (high << np.int64(32)) + low
 
 
-def instants(micros: Longs) -> pa.Array:
-    """Instants of microseconds since the epoch."""
-    return pa.array(micros, pa.int64()).cast(INSTANT)
+LAYOUT = AggregateLayout

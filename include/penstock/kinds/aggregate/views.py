@@ -1,16 +1,28 @@
-"""Landmark answers as of an instant: the merge of the periods since the landmark, at read time."""
+"""What readers may ask of an aggregate besides its answers.
+
+Landmark answers as of an instant: the merge of the periods since the landmark, at read time.
+"""
+
+from collections.abc import Callable, Mapping
 
 import duckdb
 import pyarrow as pa
 
 from penstock.core.measure import Function
-from penstock.core.step import StepSpec, count_name
+from penstock.kinds.aggregate.spec import AggregateSpec, count_name
 
 MERGES = {Function.COUNT: "sum", Function.SUM: "sum", Function.MIN: "min", Function.MAX: "max"}
 SHRINK = f"{2.0**-80!r}::DOUBLE"
 
 
-def so_far(answers: pa.Table, step: StepSpec) -> pa.Table:
+def views(step: AggregateSpec) -> Mapping[str, tuple[str, Callable[[pa.Table], pa.Table]]]:
+    """By ending of their name: what a row says, and how it comes from the answers in force."""
+    if not step.window.landmark:
+        return {}
+    return {"so_far": ("since the landmark", lambda answers: so_far(answers, step))}
+
+
+def so_far(answers: pa.Table, step: AggregateSpec) -> pa.Table:
     """For every period and key that has records: the answer since the landmark.
 
     Args:

@@ -1,0 +1,84 @@
+"""A latest in a pipeline file: of each key the newest record."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from penstock.config.model import ColumnName
+from penstock.config.step import Said, StepConfig, require_free, undeclared
+from penstock.core.errors import ConfigError
+from penstock.core.expression import Column
+from penstock.core.measure import ColumnType
+from penstock.core.window import WindowSpec, micros
+from penstock.kinds.latest.spec import WHEN, WHICH, LatestSpec
+
+
+class LatestConfig(StepConfig):
+    """Of each key the newest record: where it was last seen, what it last said."""
+
+    kind: Literal["latest"] = Field(description="The newest record of each key.")
+    keys: tuple[ColumnName, ...] = Field(min_length=1, description="Columns answered for.")
+    every: timedelta = Field(
+        default=timedelta(minutes=1),
+        description="A key that has new records is answered once in each such span of event time.",
+    )
+    columns: tuple[ColumnName, ...] = Field(
+        default=(), description="What to keep of it, beside its event time and position."
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _names_are_free(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        require_free("column", value)
+        if len(set(value)) < len(value):
+            raise ValueError("a column stands twice. Delete one")
+        return value
+
+    @field_validator("every")
+    @classmethod
+    def _is_a_span(cls, value: timedelta) -> timedelta:
+        try:
+            WindowSpec(micros(value), micros(value))
+        except ConfigError as wrong:
+            raise ValueError(str(wrong)) from wrong
+        return value
+
+    @model_validator(mode="after")
+    def _quality_and_slack_belong_together(self) -> Self:
+        if self.quality is not None or self.slack.steered is not None:
+            raise ValueError(
+                "a newest record has no size that could be off by a share. Delete quality, and use"
+                " slack fixed or max_delay"
+            )
+        return self
+
+    def spec(self, name: str, types: Mapping[str, ColumnType]) -> LatestSpec:
+        """As the core knows it; a step of a valid file has no ``problems``."""
+        span = micros(self.every)
+        return LatestSpec(
+            name=name,
+            keys=self.key_columns(types),
+            where=self.condition(types),
+            window=WindowSpec(span, span),
+            slack=self.slack.spec(None, (), span),
+            kept=tuple(Column(column, types[column]) for column in self.columns),
+        )
+
+    def own_problems(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+        """Of the columns to keep."""
+        for column in self.columns:
+            if column not in types:
+                yield "columns", undeclared(column, types)
+
+    def answered(self) -> Iterator[str]:
+        """The newest record's instant and position, and what is kept of it."""
+        yield from (WHEN.name, WHICH.name, *self.columns)
+
+    def said(self, value: str) -> str:
+        """That all of it is the newest record's."""
+        return f"{value} of the newest record"
+
+
+CONFIG = LatestConfig

@@ -1,0 +1,211 @@
+"""Answers beside what was first said: of some windows and keys, newest first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.errors import ConfigError
+from penstock.core.expression import Column, MeasureSpec
+from penstock.core.measure import ColumnType
+from penstock.lake.history.position import BACKFILL, SPEED
+from penstock.lake.history.standing import Standing
+from penstock.lake.history.view import answers_at
+from penstock.lake.ingest.cast import cast
+from penstock.lake.storage.tables import Definition, Tables
+
+TOLERANCE = 1e-9
+"""A double that a correction moved by less, relatively, has not changed for a reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One window and key.
+
+    Attributes:
+        first: measures and n_records as first answered; none: it had only late records.
+        first_reason: speed, or backfill for the history; empty: none.
+        now: measures and n_records in force.
+        revision, reason: of the answer in force.
+        changed: the names in ``now`` whose value is another than at first.
+    """
+
+    start: datetime
+    end: datetime
+    key: tuple[Any, ...]
+    first: dict[str, Any] | None
+    first_reason: str
+    now: dict[str, Any]
+    revision: int
+    reason: str
+    changed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Some answers of a step and how many there are.
+
+    Attributes:
+        newest: the latest windows, newest first.
+        repaired: the latest windows that a correction changed or first answered.
+        count: answers in force.
+        timely: answers the speed layer gave.
+        history: answers that the preload gave.
+        only_late: answers that a correction gave first: no record had come in time.
+        changed: of the timely and preloaded answers, those that now say something else.
+    """
+
+    newest: tuple[Shown, ...]
+    repaired: tuple[Shown, ...]
+    count: int
+    timely: int
+    history: int
+    only_late: int
+    changed: int
+
+
+def answers(
+    tables: Tables,
+    shown: Standing | None,
+    pipeline: Pipeline,
+    keys: Mapping[str, str],
+    limit: int,
+) -> Answers:
+    """Answers in force beside what was answered first.
+
+    Args:
+        tables: of the pipeline.
+        shown: the step's definition that readers are shown; none: there are no answers.
+        pipeline: for the zone of instants without one.
+        keys: key column -> value, as typed; only these.
+        limit: at most so many newest and so many repaired ones.
+
+    Raises:
+        ConfigError: no such key column, or a value its type does not allow.
+    """
+    if shown is None:
+        return Answers((), (), 0, 0, 0, 0, 0)
+    step, at = shown.step, shown.at
+    rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("answer", rows)
+        connection.execute(_beside(step))
+        counts = connection.sql(
+            "SELECT count(*), count(*) FILTER (first_reason = 'speed'),"
+            " count(*) FILTER (first_reason = 'backfill'),"
+            " count(*) FILTER (first_reason IS NULL), count(*) FILTER (changed) FROM beside"
+        ).fetchall()[0]
+        order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
+        newest, repaired = (
+            connection.sql(f"SELECT * FROM beside {where} ORDER BY {order} LIMIT {limit}")  # noqa: S608
+            .to_arrow_table()
+            .to_pylist()
+            for where in ("", "WHERE changed OR first_reason IS NULL")
+        )
+    return Answers(
+        tuple(_shown(row, step) for row in newest),
+        tuple(_shown(row, step) for row in repaired),
+        *counts,
+    )
+
+
+def all_revisions(
+    tables: Tables,
+    shown: Standing,
+    pipeline: Pipeline,
+    keys: Mapping[str, str],
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Every answer ever given for the latest windows that have several, newest window first."""
+    step, at = shown.step, shown.at
+    rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
+    by = ", ".join(["window_start", *map(_quoted, step.key_names)])
+    order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("answer", rows)
+        found = connection.sql(
+            f"WITH several AS (SELECT {by} FROM answer GROUP BY ALL HAVING count(*) > 1"  # noqa: S608
+            f" ORDER BY {order} LIMIT {limit})"
+            f" SELECT answer.* FROM answer JOIN several USING ({by})"
+            f" ORDER BY {order}, through_seq, revision"
+        )
+        revisions: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+    return revisions
+
+
+def _of_keys(
+    rows: pa.Table, step: Definition, pipeline: Pipeline, keys: Mapping[str, str]
+) -> pa.Table:
+    types = {key.name: key.type for key in step.keys}
+    for name, text in keys.items():
+        if name not in types:
+            known = ", ".join(types) or "none"
+            raise ConfigError(f"{step.name} has no key {name}. Its keys: {known}.")
+        value, _ = cast(pa.array([text]), types[name], pipeline.tz)
+        if not value[0].is_valid:
+            raise ConfigError(f"--key {name}={text}: {name} is a {types[name].value}.")
+        rows = rows.filter(pc.equal(rows[name], value[0]))
+    return rows
+
+
+def _beside(step: Definition) -> str:
+    """SQL that makes ``beside``: the answer in force, with the first one as ``first_...``.
+
+    Of a history that came in parts, the first is what the last part gave.
+    """
+    keys = [_quoted(k) for k in step.key_names]
+    by = ", ".join(["window_start", *keys])
+    names = [*(v.name for v in step.values), "n_records"]
+    first = ", ".join(f"{_quoted(n)} AS {_quoted('first_' + n)}" for n in names)
+    changed = ", ".join(
+        [
+            *(f"{_differs(v)} AS {_quoted('changed_' + v.name)}" for v in step.values),
+            "n_records IS DISTINCT FROM first_n_records AS changed_n_records",
+        ]
+    )
+    any_changed = " OR ".join(_quoted(f"changed_{n}") for n in names)
+    return (
+        "CREATE TEMP TABLE beside AS WITH force AS (SELECT * FROM answer QUALIFY row_number() OVER"  # noqa: S608
+        f" (PARTITION BY {by} ORDER BY through_seq DESC, revision DESC) = 1),"
+        f" early AS (SELECT {by}, {first}, reason AS first_reason FROM answer"
+        f" WHERE reason IN ('{SPEED}', '{BACKFILL}')"
+        f" QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY through_seq DESC) = 1),"
+        f" compared AS (SELECT *, {changed} FROM force LEFT JOIN early USING ({by}))"
+        f" SELECT *, first_reason IS NOT NULL AND ({any_changed}) AS changed FROM compared"
+    )
+
+
+def _differs(value: MeasureSpec | Column) -> str:
+    now, first = _quoted(value.name), _quoted(f"first_{value.name}")
+    distinct = f"{now} IS DISTINCT FROM {first}"
+    if value.type is not ColumnType.DOUBLE:
+        return f"({distinct})"
+    far = f"abs({now} - {first}) > {TOLERANCE} * greatest(abs({now}), abs({first}))"
+    return f"({distinct} AND coalesce({far}, TRUE))"
+
+
+def _shown(row: dict[str, Any], step: Definition) -> Shown:
+    names = [*(v.name for v in step.values), "n_records"]
+    known = row["first_reason"] is not None
+    return Shown(
+        start=row["window_start"],
+        end=row["window_end"],
+        key=tuple(row[k] for k in step.key_names),
+        first={n: row[f"first_{n}"] for n in names} if known else None,
+        first_reason=row["first_reason"] or "",
+        now={n: row[n] for n in names},
+        revision=row["revision"],
+        reason=row["reason"],
+        changed=frozenset(n for n in names if row[f"changed_{n}"]) if known else frozenset(),
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,176 @@
+"""What SQL can name: a view for each step, more of its kind, and the log."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.kinds import part
+from penstock.core.step import StepSpec
+from penstock.lake.history.position import SPEED
+from penstock.lake.history.standing import Standing, standing, told
+from penstock.lake.history.view import answers_at, in_force
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.damage import require_whole
+from penstock.lake.storage.read import data_files, read_table
+from penstock.lake.storage.tables import (
+    UNDECLARED,
+    Definition,
+    FormerStep,
+    Tables,
+    TableSpec,
+    opened,
+)
+
+INTERNAL = ("epoch", "generation", "micro_batch", "plan")
+Content: TypeAlias = pa.Table | ds.Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Something SQL can name.
+
+    Attributes:
+        says: what a row is.
+        schema: its columns.
+        content: reads it, as of a record of the log; none: as of its own newest.
+        seq: the newest record it is as of; none: it has nothing, whatever the record.
+        since: it has answers as of records after this one.
+        note: what there is to know of its content.
+    """
+
+    says: str
+    schema: pa.Schema
+    content: Callable[[int | None], Content]
+    seq: int | None = None
+    since: int = -1
+    note: str = ""
+
+
+def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
+    """All views of a pipeline by name, with the position of each; no answer is read yet."""
+    found: dict[str, View] = {}
+    shown = {step.name: standing(tables, step) for step in pipeline.specs}
+    for step in pipeline.specs:
+        found[step.name] = _answers("one answer in force", tables, step, shown[step.name], in_force)
+    for step in pipeline.specs:
+        one = shown[step.name]
+        found.setdefault(
+            f"{step.name}_timely",
+            _answers("one answer as first published", tables, step, one, _timely),
+        )
+        for ending, view in _further(tables, step, one):
+            found.setdefault(f"{step.name}_{ending}", view)
+    sealed = _sealed(tables)
+    events, quarantine = tables.events(pipeline.types), tables.quarantine()
+    found.setdefault("events", View("one accepted record", *_log(events, sealed)))
+    found.setdefault("quarantine", View("one refused record", *_log(quarantine, sealed)))
+    return found
+
+
+def _timely(rows: pa.Table, _: Definition) -> pa.Table:
+    """What the speed layer published, of all that a position has."""
+    return rows.filter(pc.equal(rows["reason"], SPEED))
+
+
+def _answers(
+    says: str,
+    tables: Tables,
+    step: StepSpec,
+    shown: Standing | None,
+    which: Callable[[pa.Table, Definition], pa.Table],
+) -> View:
+    if shown is None:
+        nothing = _public(tables.answers(step).schema.empty_table())
+        return View(says, nothing.schema, lambda _: nothing)
+
+    def content(seq: int | None) -> Content:
+        at = shown.at if seq is None else shown.at.up_to(seq)
+        return _public(which(answers_at(tables, shown.step, at), shown.step))
+
+    schema = _public(tables.answers(shown.step).schema.empty_table()).schema
+    return View(says, schema, content, shown.at.seq, shown.at.epoch.seq, told(step, shown))
+
+
+def _further(tables: Tables, step: StepSpec, shown: Standing | None) -> Iterator[tuple[str, View]]:
+    """The kind's own views, by the ending of their name.
+
+    Of a former definition nobody knows how its answers merge: it has none to show.
+    """
+    for ending, (says, merged) in part(step.kind, "views").views(step).items():
+        yield ending, _merged(tables, step, shown, says, merged)
+
+
+def _merged(
+    tables: Tables,
+    step: StepSpec,
+    shown: Standing | None,
+    says: str,
+    merged: Callable[[pa.Table], pa.Table],
+) -> View:
+    nothing = merged(tables.answers(step).schema.empty_table())
+    if shown is None or isinstance(shown.step, FormerStep):
+        return View(says, nothing.schema, lambda _: nothing)
+
+    def content(seq: int | None) -> Content:
+        at = shown.at if seq is None else shown.at.up_to(seq)
+        return merged(in_force(answers_at(tables, step, at), step))
+
+    return View(says, nothing.schema, content, shown.at.seq, shown.at.epoch.seq)
+
+
+def _public(answers: pa.Table) -> pa.Table:
+    """Without the columns that only the product needs, windows first."""
+    first = ["window_start", "window_end"]
+    rest = [n for n in answers.column_names if n not in {*first, *INTERNAL}]
+    return answers.select([*first, *rest])
+
+
+def _sealed(tables: Tables) -> int | None:
+    last = pc.max(read_table(Table(tables.blocks()), ["last_seq"])["last_seq"]).as_py()
+    return None if last is None else int(last)
+
+
+def _log(
+    spec: TableSpec, sealed: int | None
+) -> tuple[pa.Schema, Callable[[int | None], Content], int | None]:
+    table = Table(spec)
+    schema = _with_undeclared(table)
+
+    def content(seq: int | None) -> Content:
+        if sealed is None or not table.exists():
+            return schema.empty_table()
+        paths = [f.path for f in data_files(table.refresh(), "arrival_seq")]
+        if not paths:
+            return schema.empty_table()
+        require_whole(spec.uri, paths)
+        last = sealed if seq is None else min(seq, sealed)
+        whole = _dataset(spec, _with_undeclared(table), paths)
+        return whole.filter(pc.field("arrival_seq") <= last)
+
+    return schema, content, sealed
+
+
+def _with_undeclared(table: Table) -> pa.Schema:
+    """The columns of a table of the log, with the one that comes with what it holds."""
+    there = pa.schema(table.delta.schema()) if table.exists() else table.spec.schema
+    found = [there.field(UNDECLARED)] if UNDECLARED in there.names else []
+    return pa.schema([*table.spec.schema, *found])
+
+
+def _dataset(spec: TableSpec, schema: pa.Schema, paths: list[str]) -> ds.Dataset:
+    """The files unread: DuckDB takes the columns and rows it needs."""
+    filesystem, root = opened(spec.uri)
+    parts = pa.schema([f for f in schema if f.name in spec.partitioned])
+    return ds.dataset(
+        [f"{root}/{path}" for path in paths],
+        schema=schema,
+        format="parquet",
+        filesystem=filesystem,
+        partitioning=ds.partitioning(parts, flavor="hive"),
+        partition_base_dir=root,
+    )

@@ -1,0 +1,154 @@
+"""What ``penstock explain`` says of one step: its windows, its slack, and what that would do."""
+
+from datetime import timedelta
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from penstock.config.slack import Quality
+from penstock.control.explanation import Explanation, StepPlan, WindowPlan
+from penstock.control.spoken import spoken
+from penstock.core.slack import SlackPolicy
+from penstock.lake.ingest.sample import SlackEffect
+from penstock.runtime.terminal.words import at, count, head, interval, pairs, put, share, table
+
+ASSUMPTIONS = (
+    "a record's value says nothing of its lateness; records are late independently of each other,"
+    " and a window holds as many as quality says, or more. Coverage is that of the whole window"
+)
+
+
+def show_step(step: StepPlan, out: Console) -> None:
+    """Say what a step answers."""
+    head(f"Step {step.name}", out)
+    keys = ", ".join(step.keys) or "none: one answer a window"
+    values = ", ".join(f"{name} = {text} ({kind})" for name, text, kind in step.values)
+    out.print(
+        pairs(
+            ("answers for", f"each {keys}" if step.keys else keys),
+            ("of records", f"where {step.where}" if step.where else "all"),
+            ("window", _kind(step.window)),
+            ("for example", _example(step.window)),
+            ("answers with", values),
+        )
+    )
+
+
+def _kind(plan: WindowPlan) -> str:
+    if plan.since is not None:
+        return (
+            f"landmark: everything since {at(plan.since)}; kept as one part each"
+            f" {spoken(plan.size)}, merged when read"
+        )
+    if plan.kind == "tumbling":
+        return f"tumbling: {spoken(plan.size)}, one after the other"
+    return (
+        f"sliding: {spoken(plan.size)} long, a new one each {spoken(plan.slide)};"
+        f" {count(plan.panes, 'pane')} of {spoken(plan.pane)} a window"
+    )
+
+
+def _example(plan: WindowPlan) -> str:
+    said = ", ".join(interval(start, end) for start, end in plan.windows)
+    more = f" and {plan.more:,} more" if plan.more else ""
+    return f"a record of {at(plan.example)} UTC belongs to {said or 'no window'}{more}"
+
+
+def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
+    """Say how long it waits, and for what."""
+    span, tuning = spoken(step.slack.span), step.slack.tuning
+    if step.slack.policy is SlackPolicy.FIXED:
+        slack = f"fixed {span}: the watermark stays {span} behind the newest event time"
+    elif tuning is not None:
+        slack = (
+            f"{step.slack.policy}: the watermark stays as far behind the newest event time as"
+            f" {tuning.threshold:.2%} of a window's records need, in all but {tuning.delta:.2%} of"
+            f" the windows; a window is measured {spoken(tuning.horizon)} after its end"
+        )
+    else:
+        slack = (
+            "max_delay: the watermark stays behind the newest event time by the greatest lateness"
+            f" so far; a lateness above {span} does not count"
+        )
+    rows: list[tuple[str, str | Text]] = [("slack", slack)]
+    if step.quality is not None:
+        rows += [("quality", _promise(step.quality)), ("assumes", ASSUMPTIONS)]
+    if step.window.windows and step.slack.policy is SlackPolicy.FIXED:
+        start, end = step.window.windows[0]
+        due = at(end + timedelta(microseconds=step.slack.span))
+        rows.append(("answer", f"{interval(start, end)} once an event time of {due} was seen"))
+    else:
+        rows.append(("answer", "a window, once the watermark has reached its end"))
+    rows.append(
+        ("late", f"what comes after the answer is repaired by correction, {plan.correction}")
+    )
+    out.print(pairs(*rows))
+
+
+def _promise(quality: Quality) -> str:
+    """What a target means, with those of single measures."""
+    subject = "answers" if quality.of == "answer" else "windows' totals"
+    least = f" of {quality.least} records or more" if quality.least > 1 else ""
+    said = [
+        f"before they are corrected, at most {quality.delta:.3g} of the {subject}{least} may be off"
+        f" by {quality.epsilon:.3g} or more, relative to the exact value"
+    ]
+    for name in quality.measures:
+        own = quality.target(name)
+        said.append(f"of {name} at most {own.delta:.3g}, by {own.epsilon:.3g} or more")
+    return "; ".join(said)
+
+
+def show_effect(step: StepPlan, plan: Explanation, effect: SlackEffect, out: Console) -> None:
+    """Say what its slack would do to the sampled records."""
+    span = spoken(step.slack.span)
+    named = f"fixed {span}"
+    if step.slack.tuning is not None:
+        named = f"{step.slack.policy} (K comes to {spoken(effect.k)})"
+    if step.slack.policy is SlackPolicy.MAX_DELAY:
+        named = f"max_delay up to {span} (K comes to {spoken(effect.k)})"
+    timely = effect.pairs - effect.late_pairs
+    said = Text.assemble(
+        f"With {named} about ",
+        (share(timely, effect.pairs), "bold green"),
+        f" of the (record, window) pairs{_pairs(step.window)} are in the timely answers; ",
+    )
+    if effect.late_pairs:
+        late = share(effect.late_pairs, effect.pairs)
+        said.append("the rest, ")
+        said.append(late, style="bold yellow")
+        said.append(f", is corrected {plan.correction}.")
+    else:
+        said.append("none is left to correct.")
+    if effect.beyond:
+        said.append(
+            f" {share(effect.beyond, effect.records)} of the records are later than {span}."
+        )
+    out.print(Padding(said, (0, 0, 0, 2), expand=False))
+
+
+def _pairs(plan: WindowPlan) -> str:
+    windows = plan.size // plan.slide
+    return f" (a record is in {windows} windows)" if windows > 1 else ""
+
+
+def show_alternatives(own: SlackEffect, others: dict[str, SlackEffect], out: Console) -> None:
+    """Show what other slacks would do to them."""
+    shown = table(
+        "slack K", "that waits for", "pairs in time", "pairs late", "records late",
+        right=("slack K", "pairs in time", "pairs late", "records late"),
+        title="What a slack means on the sample",
+    )  # fmt: skip
+    said = "as declared" if own.slack.policy is SlackPolicy.FIXED else "as declared, at the end"
+    rows = [*others.items(), (said, own)]
+    for said, effect in sorted(rows, key=lambda row: row[1].k):
+        shown.add_row(
+            spoken(effect.k),
+            said,
+            share(effect.pairs - effect.late_pairs, effect.pairs),
+            share(effect.late_pairs, effect.pairs),
+            share(effect.late_records, effect.records),
+            style="bold" if effect is own else None,
+        )
+    put(shown, out)
