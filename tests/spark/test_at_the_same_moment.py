@@ -12,10 +12,11 @@ from penstock.lake.history import maintain as maintain_module
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.ingest import door as door_module
 from penstock.spark import audit as audit_module
+from penstock.spark import step_audit
 from penstock.spark.audit import Audit
-from penstock.spark.compare import Comparison
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.corrector import Corrector
+from penstock.spark.frames import Frames
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.forgery import audited
@@ -57,8 +58,8 @@ def before_each(place: Any, name: str, other: Callable[[], None], patch: Any) ->
     [
         (audit_module, "position"),
         (Audit, "counted"),
-        (audit_module, "retrace"),
-        (Comparison, "load"),
+        (step_audit, "retrace"),
+        (Frames, "load"),
     ],
     ids=["position", "count", "retrace", "load"],
 )

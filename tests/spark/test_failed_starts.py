@@ -61,7 +61,7 @@ def host(tmp_path: Path) -> StreamHost:
     """Of two queries: one of the steps runs apart."""
     scene = make_scene(tmp_path)
     steps = scene.config["steps"]
-    scene.config["steps"] = steps | {"since": steps["since"] | {"apart": True}}
+    scene.config["steps"] = {"hourly": steps["hourly"], "since": steps["since"] | {"apart": True}}
     scene.begin()
     lake = scene.lake("hourly")
     pulse = RecordingPulse(lambda _: False)
