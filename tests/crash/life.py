@@ -140,7 +140,8 @@ class Life:
     def comparisons(self) -> list[dict[str, Any]]:
         """What the undisturbed audit compared."""
         rows = read_table(Table(self.scene.lake("hourly").tables.audits()), ["comparisons"])
-        return [json.loads(text) for text in rows["comparisons"].to_pylist()]
+        told = {"everything": True, "footing": None, "covered": "all"}  # is not kept with them
+        return [json.loads(text) | told for text in rows["comparisons"].to_pylist()]
 
     @cached_property
     def trace(self) -> list[Reached]:
