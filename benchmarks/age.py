@@ -26,12 +26,17 @@ from penstock.columns.marks import Marks
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
 from penstock.core.step import StepSpec
+from penstock.core.window import FOREVER
 from penstock.lake.history import watch
+from penstock.lake.history.correction import touched
 from penstock.lake.history.generation import current, lived
 from penstock.lake.history.offset import Offset, StepOffset
+from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.position import DONE, LATE, PLANNED, position
 from penstock.lake.history.registry import Registry
+from penstock.lake.ingest.door import Door
 from penstock.lake.log.blocks import slack_changes
+from penstock.lake.serve import show
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.follow import StepStart
@@ -65,6 +70,10 @@ def rows(spec: TableSpec, first: int, end: int) -> pa.Table:
     }  # fmt: skip
     columns |= dict.fromkeys(("t_max", "arrived_at", "sealed_at", "published_at"), at)
     columns |= {"kind": ["data"] * len(number), "origin": ["live"] * len(number)}
+    columns |= {"accepted_total": (number + 1) * RECORDS, "late_total": number + 1,
+                "answered_total": (number + 1) * RECORDS, "n_records": zero + 1,
+                "key": ["a"] * len(number), "reason": ["late"] * len(number)}  # fmt: skip
+    columns |= dict.fromkeys(("window_start", "window_end"), at - at % (60 * SECOND))
     none = pa.nulls(len(number))
     columns |= dict.fromkeys(("controller", "late_from_us", "late_to_us"), none)
     arrays = [pa.array(columns[f.name]).cast(f.type) for f in spec.schema]
@@ -76,7 +85,8 @@ def aged(home: Path, days: int, recent: int) -> tuple[Pipeline, Tables, StepSpec
     pipeline, tables = measuring.pipeline_in(home, PIPELINE)
     measuring.start_of_log(tables, pipeline)
     step, last = pipeline.specs[0], days * DAY
-    for spec in (tables.blocks(), tables.control(step)):
+    (home / "source").mkdir()
+    for spec in (tables.blocks(), tables.control(step), tables.late(step, [])):
         table, old = Table(spec), last - recent
         cuts = [*range(0, old, DAY), old, *range(old + 1, last + 1)]
         for number, (first, end) in enumerate(pairwise(cuts)):
@@ -94,7 +104,9 @@ def repaired(tables: Tables, step: StepSpec, seq: int) -> None:
     corrections.append(pa.Table.from_pylist(both, corrections.spec.schema), "made", 0)
 
 
-def tried(pipeline: Pipeline, tables: Tables, step: StepSpec) -> dict[str, Callable[[], Any]]:
+def tried(
+    home: Path, pipeline: Pipeline, tables: Tables, step: StepSpec
+) -> dict[str, Callable[[], Any]]:
     """What is timed, by name."""
     found, at = current(tables, step), position(tables, step)
     assert found is not None
@@ -110,9 +122,15 @@ def tried(pipeline: Pipeline, tables: Tables, step: StepSpec) -> dict[str, Calla
         changes = slack_changes(tables, step.name)
         return lived(tables, Table(events), step.window, at.sealed, at.sealed.block, changes)
 
+    def plan() -> Any:
+        return touched(tables, step, CorrectionPlan(0, 0, LATE, seq, FOREVER, 0, None, None, False))
+
     return {
         "position": lambda: position(tables, step),
         "watch": lambda: watch.waiting(tables, step),
+        "show": lambda: show.state(tables, step),
+        "plan of a correction": plan,
+        "start of a door": lambda: Door(tables, pipeline, home, SystemClock()).work(),
         "first offset of a query": lambda: LogReader(spec).latestOffset(start, None),
         "start of a generation": lambda: Registry(tables, SystemClock(), pipeline).start_all(),
         "fold from a sealed micro-batch": folded,
@@ -140,7 +158,8 @@ def main() -> None:
     state = measuring.machine()
     for days in args.days:
         with tempfile.TemporaryDirectory() as scratch:
-            for name, work in tried(*aged(Path(scratch), days, args.recent)).items():
+            home = Path(scratch)
+            for name, work in tried(home, *aged(home, days, args.recent)).items():
                 times.setdefault(name, []).append(seconds(work))
     print(f"\n{state}\n")
     heads = ("", *(f"day {days}, ms" for days in args.days), "last / first")

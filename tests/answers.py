@@ -86,12 +86,14 @@ def blocks_of(tables: Tables, pipeline: Pipeline) -> list[ref.Block]:
         assert seq not in records, f"number {seq} stands twice"
         records[seq] = None
     sealed = read_table(Table(tables.blocks())).sort_by("block").to_pylist()
-    out, next_seq = [], 0
+    out, next_seq, total = [], 0, 0
     for number, row in enumerate(sealed):
         assert (row["block"], row["first_seq"]) == (number, next_seq), f"a gap before {row}"
         next_seq = row["last_seq"] + 1
         rows = tuple(records[s] for s in range(row["first_seq"], next_seq))
         accepted = sum(r is not None for r in rows)
         assert (row["accepted"], row["quarantined"]) == (accepted, len(rows) - accepted), row
+        total += accepted
+        assert row["accepted_total"] == total, row
         out.append(ref.Block(rows, row["kind"], row["origin"] == "live"))
     return out

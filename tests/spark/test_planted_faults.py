@@ -390,10 +390,11 @@ def control_forged(column: str, by: int) -> Plant:
     return plant
 
 
-for _column in ("through_seq", "watermark_us", "t_max_us", "k_us", "pairs_late", "answers"):
-    plants(
-        f"{_column} of control is forged", red="batches_wrong", variant=_column != "through_seq"
-    )(control_forged(_column, 1))
+for _column in ("late_total", "through_seq", "watermark_us", "t_max_us", "k_us", "pairs_late",
+                "answered_total", "answers"):  # fmt: skip
+    plants(f"{_column} of control is forged", red="batches_wrong", variant=_column[-4:] != "_seq")(
+        control_forged(_column, 1)
+    )
 
 
 @plants("the watermark in force is forged", red="batches_wrong")
@@ -424,7 +425,7 @@ def block_forged(column: str, change: Callable[[Any], Any]) -> Plant:
     return plant
 
 
-for _column in ("accepted", "quarantined", "lateness_us"):
+for _column in ("accepted", "quarantined", "lateness_us", "accepted_total"):
     plants(f"{_column} of a block is forged", red="blocks_wrong", variant=_column != "accepted")(
         block_forged(_column, lambda x: x + 1)
     )

@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from penstock.core.errors import TerminalError
@@ -147,15 +146,14 @@ def test_a_plan_that_is_sealed_while_another_door_looks_gives_its_numbers_once(
     first, second = gate.door(), gate.door()
     with deadly_commits(dies_at(2)), pytest.raises(Killed):  # planned, nothing of it committed
         first.work()
-    look = second._block_tail.take
+    look = second._head.catch_up
 
-    def sealed_behind() -> pa.Table:
-        seen = look()
-        monkeypatch.setattr(second._block_tail, "take", look)
+    def sealed_behind() -> None:
+        look()
+        monkeypatch.setattr(second._head, "catch_up", look)
         gate.door().work()
-        return seen
 
-    monkeypatch.setattr(second._block_tail, "take", sealed_behind)
+    monkeypatch.setattr(second._head, "catch_up", sealed_behind)
     finish(second)
     firsts = [(block["plan"], block["first_seq"]) for block in gate.rows("blocks")]
     assert sorted(firsts) == [(0, at) for at in range(0, 10, 2)] + [

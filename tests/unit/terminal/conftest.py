@@ -107,7 +107,8 @@ class World:
             "generation": 0, "micro_batch": 0, "block": 2, "through_seq": 5,
             "watermark_us": FOREVER, "t_max_us": micros(TEN + timedelta(seconds=175)),
             "k_us": 0, "slack_us": 10_000_000, "records": 5, "pairs_late": 2,
-            "pairs_answered": 3, "pairs_open": 0, "answers": 2, "published_at": NOON,
+            "pairs_answered": 3, "late_total": 2, "answered_total": 3, "pairs_open": 0,
+            "answers": 2, "published_at": NOON,
         }])  # fmt: skip
 
     def correct(self) -> None:

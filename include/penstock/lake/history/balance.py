@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.step import StepSpec
-from penstock.lake.history.position import SPEED, position
-from penstock.lake.history.view import answers_at, late_at, preloaded
+from penstock.lake.history.position import BACKFILL, Position, position
+from penstock.lake.history.view import in_force
+from penstock.lake.log.blocks import accepted_upto
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -18,7 +19,8 @@ class Balance:
     """Where every received record, and every (record, window) pair, has gone.
 
     ``received = accepted + quarantined`` and
-    ``pairs = on_time + late + open + preloaded``; the audit recomputes ``pairs`` from events.
+    ``pairs = on_time + late + open + preloaded``; the audit recomputes ``pairs`` from events, and
+    the totals from what stands in the tables.
     """
 
     received: int
@@ -36,23 +38,32 @@ class Balance:
 
 
 def balance(tables: Tables, step: StepSpec) -> Balance | None:
-    """The balance at the newest sealed position; none before there is one."""
+    """The balance at the newest sealed position; none before there is one.
+
+    ``blocks`` and ``control`` carry running totals: only what the history was answered with is
+    added up.
+    """
     at = position(tables, step)
     if at is None:
         return None
-    blocks = read_table(Table(tables.blocks()), where=pc.field("last_seq") <= at.sealed.seq)
-    answers = answers_at(tables, step, at)
-    late = late_at(tables, step, at, [])
+    accepted, received = accepted_upto(tables, at.sealed.seq), at.sealed.seq + 1
     return Balance(
-        received=at.sealed.seq + 1,
-        accepted=_total(blocks["accepted"]),
-        quarantined=_total(blocks["quarantined"]),
-        on_time=_total(answers.filter(pc.equal(answers["reason"], SPEED))["n_records"]),
-        late=_total(late["n_records"]),
+        received=received,
+        accepted=accepted,
+        quarantined=received - accepted,
+        on_time=sum(last.answered for last in at.lasts),
+        late=sum(last.late for last in at.lasts),
         open=at.sealed.open_pairs,
-        preloaded=_total(preloaded(answers, step)["n_records"]),
+        preloaded=_preloaded(tables, step, at),
     )
 
 
-def _total(column: pa.ChunkedArray) -> int:
-    return int(pc.sum(column).as_py() or 0)
+def _preloaded(tables: Tables, step: StepSpec, at: Position) -> int:
+    """Pairs of the history before the epoch: the last answer of each window counts."""
+    if at.epoch.seq < 0:
+        return 0
+    names = ["window_start", *step.key_names, "through_seq", "revision", "n_records"]
+    mine = (pc.field("reason") == BACKFILL) & (pc.field("through_seq") <= at.seq)
+    mine &= pc.field("plan").isin(pa.array(sorted(at.done), pa.int64()))
+    rows = in_force(read_table(Table(tables.answers(step)), names, mine), step)
+    return pc.sum(rows["n_records"]).as_py() or 0

@@ -54,7 +54,10 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A row of ``control`` that counts: the step is sealed up to ``seq``."""
+    """A row of ``control`` that counts: the step is sealed up to ``seq``.
+
+    ``late`` and ``answered`` are the pairs of its generation up to there.
+    """
 
     generation: int
     micro_batch: int
@@ -62,6 +65,8 @@ class Sealed:
     seq: int
     state: WatermarkState
     open_pairs: int
+    late: int = 0
+    answered: int = 0
 
     @property
     def order(self) -> tuple[int, int, int]:

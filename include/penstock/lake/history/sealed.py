@@ -18,7 +18,7 @@ from penstock.lake.storage.read import DataFile, Spans, data_files, read_files, 
 from penstock.lake.storage.tables import Definition, Tables
 
 SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
-          "slack_us", "pairs_open")  # fmt: skip
+          "slack_us", "pairs_open", "late_total", "answered_total")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,14 @@ def sealed_rows(
     return sorted(_rows(rows), key=lambda s: s.order)
 
 
+def totals(control: Table, generation: int, micro_batch: int) -> tuple[int, int]:
+    """Late and answered pairs of a generation up to one of its micro-batches."""
+    names, mine = ["late_total", "answered_total"], pc.field("generation") == generation
+    asked = Spans("micro_batch", ((micro_batch, micro_batch),))
+    rows = read_table(control, names, mine, asked).to_pylist() if micro_batch >= 0 else []
+    return (rows[0]["late_total"], rows[0]["answered_total"]) if rows else (0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
     generations: DataFile
@@ -128,5 +136,6 @@ def _rows(rows: pa.Table) -> Iterator[Sealed]:
     for r in rows.to_pylist():
         state = WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], r["slack_us"])
         yield Sealed(
-            r["generation"], r["micro_batch"], r["block"], r["through_seq"], state, r["pairs_open"]
-        )
+            r["generation"], r["micro_batch"], r["block"], r["through_seq"], state,
+            r["pairs_open"], r["late_total"], r["answered_total"],
+        )  # fmt: skip

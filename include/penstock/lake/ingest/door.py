@@ -23,6 +23,7 @@ from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.ingest.ahead import Outlook
 from penstock.lake.ingest.clearing import Clearing
+from penstock.lake.ingest.head import Head
 from penstock.lake.ingest.judging import judged_items
 from penstock.lake.ingest.notices import BY_ORDER
 from penstock.lake.ingest.numbered import Numbered, numbered
@@ -58,7 +59,7 @@ class Door:
         self.blocks = Table(tables.blocks())
         self.decisions = Table(tables.decisions())
         self._plan_tail = Tail(self.plans, "number", -1)
-        self._block_tail = Tail(self.blocks, "block", -1)
+        self._head = Head(tables, self.blocks)
         check_apart(pipeline, home, tables.lake)
         self._waiting = waiting_of(pipeline, home, tables.lake)
         self._definition = pipeline.definition.to_text()
@@ -68,8 +69,7 @@ class Door:
         self._open: deque[Plan] = deque()
         self._last: Plan | None = None
         self._last_live: Plan | None = None
-        self._next_seq = self._next_block = 0
-        self._t_max = self._arrived = BEGINNING
+        self._arrived = BEGINNING
         self._ended = False
         self._proposed: tuple[int, str | None] = (-1, None)
         self._files: tuple[int, Decided] = (-1, Decided())
@@ -118,12 +118,12 @@ class Door:
     @property
     def next_block(self) -> int:
         """Number of the block that will be sealed next, as of the last ``work``."""
-        return self._next_block
+        return self._head.next_block
 
     @property
     def next_seq(self) -> int:
         """Arrival number of the record that will come next, as of the last ``work``."""
-        return self._next_seq
+        return self._head.next_seq
 
     @property
     def changed(self) -> list[str]:
@@ -145,13 +145,7 @@ class Door:
                     self._last.items, row["number"], own=origin == row["origin"],
                     reading=reading_of(definition), cleared=clears_by(definition),
                 )  # fmt: skip
-        sealed = self._block_tail.take()
-        if sealed.num_rows:
-            last = sealed.slice(sealed.num_rows - 1).to_pylist()[0]
-            self._next_seq, self._next_block = last["last_seq"] + 1, last["block"] + 1
-            live = sealed.filter(pc.equal(sealed["origin"], LIVE))["t_max"]
-            newest = pc.max(live).as_py()
-            self._t_max = self._t_max if newest is None else max(self._t_max, micros(newest))
+        self._head.catch_up()
 
     def _unfinished(self, sealed: int | None) -> Plan | None:
         """The first plan after the last sealed one, as of a snapshot of ``blocks``."""
@@ -219,7 +213,7 @@ class Door:
         number = 0 if self._last is None else self._last.number + 1
         adopts = self._proposals()
         plan = Plan(
-            number, kind, origin, self._next_seq, self._next_block, now, items, adopts,
+            number, kind, origin, self._head.next_seq, self._head.next_block, now, items, adopts,
             self._definition, BLOCK,
         )  # fmt: skip
         rows = pa.Table.from_pylist([plan.row()], schema=self.plans.spec.schema)
@@ -283,7 +277,7 @@ class Door:
     ) -> Numbered:
         """The records of a plan; the accepted ones go to the drafts."""
         waiting, mine = terms.waiting(plan), self._waiting.get(plan.origin)
-        newest = self._t_max if plan.origin == LIVE else BEGINNING
+        newest = self._head.t_max if plan.origin == LIVE else BEGINNING
         now = None if mine is None else mine.places
         decided = (as_decided(item, plan.number, files) for item in plan.items)
         items = (waiting.places.full(item, now) for item in decided)
@@ -317,7 +311,9 @@ class Door:
         if plan.adopts is not None:
             at = instant(plan.arrived_at)
             proposed.adopt(self.decisions, plan.adopts, plan.number, plan.first_block, at)
-        rows = block_rows(plan, received, events, self._t_max, self.clock.now())
+        rows = block_rows(
+            plan, received, events, self._head.t_max, self._head.accepted, self.clock.now()
+        )
         self.blocks.append(rows.cast(self.blocks.spec.schema), APPLICATION, plan.number)
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",

@@ -74,7 +74,9 @@ def refused_rows(received: Received, judged: Judged, plan: Plan, at: int) -> pa.
     )
 
 
-def block_rows(plan: Plan, count: int, events: pa.Table, newest: int, now: datetime) -> pa.Table:
+def block_rows(
+    plan: Plan, count: int, events: pa.Table, newest: int, before: int, now: datetime
+) -> pa.Table:
     """The rows of ``blocks`` of a plan: at least one, also for a plan without records.
 
     Args:
@@ -82,6 +84,7 @@ def block_rows(plan: Plan, count: int, events: pa.Table, newest: int, now: datet
         count: records it received.
         events: those that were accepted.
         newest: newest live event time before it, us.
+        before: records that were accepted before it.
         now: when they are sealed.
     """
     firsts = np.arange(0, max(count, 1), plan.block_size)
@@ -107,6 +110,7 @@ def block_rows(plan: Plan, count: int, events: pa.Table, newest: int, now: datet
             "last_seq": plan.first_seq + ends - 1,
             "accepted": accepted,
             "quarantined": missing,
+            "accepted_total": before + np.cumsum(accepted),
             "t_max": pa.array(t_max, mask=t_max == BEGINNING).cast(INSTANT),
             "lateness_us": lateness,
             "arrived_at": pa.repeat(pa.scalar(instant(plan.arrived_at), INSTANT), blocks),

@@ -37,15 +37,32 @@ def read_summaries(tables: Tables, first: int = 0, before: int | None = None) ->
 
 
 def next_block(tables: Tables) -> int:
-    """Number of the block that is sealed next; only the newest file is read."""
+    """Number of the block that is sealed next."""
+    return 1 + _greatest(tables, "block")
+
+
+def newest_seq(tables: Tables) -> int:
+    """Number of the newest sealed record; -1: none is."""
+    return _greatest(tables, "last_seq")
+
+
+def _greatest(tables: Tables, column: str) -> int:
+    """The greatest value of a column of ``blocks``, or -1; only the newest file is read."""
     table = Table(tables.blocks())
     if not table.exists():
-        return 0
-    files = data_files(table.refresh(), "block")
+        return -1
+    files = data_files(table.refresh(), column)
     newest = max((f.greatest for f in files if f.greatest is not None), default=-1)
     paths = [f.path for f in files if f.greatest is None or f.greatest == newest]
-    rows = read_files(table.spec.uri, paths, table.spec.schema, ["block"])
-    return 1 + max(rows["block"].to_pylist(), default=-1)
+    rows = read_files(table.spec.uri, paths, table.spec.schema, [column])
+    return pc.max(rows[column]).as_py() if rows.num_rows else -1
+
+
+def accepted_upto(tables: Tables, seq: int) -> int:
+    """Records that were accepted up to the end of a block; 0 before the first one."""
+    asked = Spans("last_seq", ((seq, seq),))
+    rows = read_table(Table(tables.blocks()), ["accepted_total"], within=asked)
+    return pc.max(rows["accepted_total"]).as_py() or 0
 
 
 def newest_live_before(tables: Tables, block: int) -> int:

@@ -107,9 +107,11 @@ def recount(
         before: the block the position ends before.
         since: what came before it is not counted.
     """
-    within = Spans("block", ((since.block, before - 1),))
+    within = Spans("block", ((since.block - 1, before - 1),))
     rows = read_table(Table(tables.blocks()), within=within).sort_by("block")
-    counted = _Count(rows, since)
+    former = rows.filter(pc.field("block") < since.block)["accepted_total"]
+    rows = rows.filter(pc.field("block") >= since.block)
+    counted = _Count(rows, since, pc.max(former).as_py() or 0)
     for first, accepted, refused in _pieces(tables, events, since.seq + 1, through):
         counted.take(first, min(first + NUMBERS_AT_ONCE - 1, through), accepted, refused)
     found = counted.result(through, before)
@@ -200,8 +202,8 @@ def _pieces(
 
 
 class _Count:
-    def __init__(self, rows: pa.Table, since: Waypoint) -> None:
-        self.rows, self.since = rows, since
+    def __init__(self, rows: pa.Table, since: Waypoint, total: int) -> None:
+        self.rows, self.since, self.total = rows, since, total
         count = rows.num_rows
         self.last = np.asarray(rows["last_seq"])
         self.numbers = np.asarray(rows["block"])
@@ -269,7 +271,7 @@ class _Count:
 
     def _faults(self, through: int, before: int) -> list[Fault]:
         found = []
-        number, first = self.since.block, self.since.seq + 1
+        number, first, total = self.since.block, self.since.seq + 1, self.total
         for i, row in enumerate(self.rows.to_pylist()):
             while number < row["block"]:  # a wrong one may stand before it
                 found.append(Fault("block lost", {"block": number}, {"first_seq": first}, {}))
@@ -280,6 +282,7 @@ class _Count:
                 "first_seq": first,
                 "accepted": int(self.accepted[i]),
                 "quarantined": int(self.refused[i]),
+                "accepted_total": total + int(self.accepted[i]),
                 "t_max": None if t_max == BEGINNING else instant(t_max),
                 "lateness_us": int(self.lateness[i]) if self.live[i] else 0,
                 "rows of another block": 0,
@@ -294,6 +297,7 @@ class _Count:
                           {n: expected[n] for n in wrong}, {n: said[n] for n in wrong})
                 )  # fmt: skip
             number, first = row["block"] + 1, row["last_seq"] + 1
+            total = row["accepted_total"]
         if number < before or first != through + 1:
             found.append(
                 Fault("block lost", {"block": number}, {"last_seq": through},

@@ -23,6 +23,10 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables, TableSpec
 
+FIGURES = ("records", "answers", "pairs_answered", "pairs_late", "late_total", "answered_total")
+"""What a row of ``control`` says of what its micro-batch wrote, and its generation up to it."""
+NOTHING = {"late_total": 0, "answered_total": 0}
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -219,16 +223,17 @@ def _batches(
     for row in sealed:
         place = {"generation": row.generation, "micro_batch": row.micro_batch}
         said = content[row.generation, row.micro_batch]
+        former = content.get((row.generation, row.micro_batch - 1), NOTHING)
         answers, answered, late = written.get((row.generation, row.micro_batch), (0, 0, 0))
         expected = _figures(way.seq(row.block), way.after(row.block)) | {
             "records": row.seq - before,
             "answers": answers,
             "pairs_answered": answered,
             "pairs_late": late,
+            "late_total": former["late_total"] + late,
+            "answered_total": former["answered_total"] + answered,
         }
-        found = _figures(row.seq, row.state) | {
-            n: said[n] for n in ("records", "answers", "pairs_answered", "pairs_late")
-        }
+        found = _figures(row.seq, row.state) | {n: said[n] for n in FIGURES}
         yield from _unlike("micro-batch unlike the log", place, expected, found)
         before = row.seq
 

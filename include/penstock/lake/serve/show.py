@@ -11,6 +11,7 @@ from penstock.lake.history.balance import Balance, balance
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import DONE, position
+from penstock.lake.log.blocks import newest_seq
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -47,9 +48,7 @@ class StepState:
 
 def received(tables: Tables) -> int:
     """Records the door has sealed by now."""
-    blocks = read_table(Table(tables.blocks()), ["last_seq"])
-    last = pc.max(blocks["last_seq"]).as_py()
-    return 0 if last is None else int(last) + 1
+    return newest_seq(tables) + 1
 
 
 def state(tables: Tables, step: StepSpec) -> StepState | None:

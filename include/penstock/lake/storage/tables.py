@@ -154,6 +154,7 @@ class Tables:
                     ("last_seq", pa.int64()),
                     ("accepted", pa.int64()),
                     ("quarantined", pa.int64()),
+                    ("accepted_total", pa.int64()),
                     ("t_max", INSTANT),
                     ("lateness_us", pa.int64()),
                     ("arrived_at", INSTANT),
@@ -162,6 +163,7 @@ class Tables:
                 ]
             ),
             name="blocks",
+            form=2,
         )
 
     def decisions(self) -> TableSpec:
@@ -338,12 +340,15 @@ class Tables:
                     ("late_to_us", pa.int64()),
                     ("pairs_late", pa.int64()),
                     ("pairs_answered", pa.int64()),
+                    ("late_total", pa.int64()),
+                    ("answered_total", pa.int64()),
                     ("pairs_open", pa.int64()),
                     ("answers", pa.int64()),
                     ("published_at", INSTANT),
                 ]
             ),
             name="control",
+            form=2,
         )
 
     def coverage(self, step: StepSpec) -> TableSpec:
