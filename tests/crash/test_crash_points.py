@@ -20,10 +20,8 @@ from tests.steps import CASES
 pytestmark = pytest.mark.spark
 TELLING = [
     "within ingest plans",
-    "after ingest events",
     "supervisor driving",
     "inside state",
-    "after speed answers",
     "before done corrections",
 ]
 

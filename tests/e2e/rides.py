@@ -197,10 +197,18 @@ TRUTH = {
             max(riders) as most
         from ride where riders > 1 group by all
     """,
+    "last_rides": """
+        select zone, picked_up // 7_200_000_000 * 7_200_000_000 as window_start,
+            window_start + 7_200_000_000 as window_end, count(*) as n,
+            max(picked_up) as event_time, arg_max_null(fare, picked_up) as fare,
+            arg_max_null(riders, picked_up) as riders
+        from ride group by all
+    """,
 }
 KEYS = {
     "fares_per_zone": "zone, window_start, window_end",
     "riders_per_day": "window_start, window_end",
+    "last_rides": "zone, window_start, window_end",
 }
 STEPS = tuple(TRUTH)
 UNEQUAL = {
@@ -213,5 +221,9 @@ UNEQUAL = {
     "riders_per_day": """
         t.n is distinct from g.rides or t.riders is distinct from g.riders
         or t.most is distinct from g.most
+    """,
+    "last_rides": """
+        t.event_time is distinct from epoch_us(g.event_time) or t.fare is distinct from g.fare
+        or t.riders is distinct from g.riders
     """,
 }

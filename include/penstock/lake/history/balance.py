@@ -38,14 +38,17 @@ class Balance:
 
 
 def balance(tables: Tables, step: StepSpec) -> Balance | None:
-    """The balance at the newest sealed position; none before there is one.
+    """The balance at the newest sealed position; none before there is one."""
+    at = position(tables, step)
+    return None if at is None else balance_at(tables, step, at)
+
+
+def balance_at(tables: Tables, step: StepSpec, at: Position) -> Balance:
+    """The balance at a sealed position.
 
     ``blocks`` and ``control`` carry running totals: only what the history was answered with is
     added up.
     """
-    at = position(tables, step)
-    if at is None:
-        return None
     accepted, received = accepted_upto(tables, at.sealed.seq), at.sealed.seq + 1
     return Balance(
         received=received,

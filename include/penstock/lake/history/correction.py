@@ -202,9 +202,15 @@ def repaired_through(tables: Tables, step: StepSpec) -> int:
     return max((p.through_seq for p in full), default=-1)
 
 
-def pending_count(tables: Tables, step: StepSpec) -> int:
-    """Windows and keys that late records touched and no scheduled correction has repaired."""
-    at = position(tables, step)
+def pending_count(tables: Tables, step: StepSpec, at: Position | None = None) -> int:
+    """Windows and keys that late records touched and no scheduled correction has repaired.
+
+    Args:
+        tables: of the pipeline.
+        step: of the pipeline.
+        at: up to which position; by default the newest.
+    """
+    at = at or position(tables, step)
     if at is None:
         return 0
     after = repaired_through(tables, step)

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
-from penstock.lake.history.balance import Balance, balance
+from penstock.lake.history.balance import Balance, balance_at
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import DONE, position
@@ -53,8 +53,8 @@ def received(tables: Tables) -> int:
 
 def state(tables: Tables, step: StepSpec) -> StepState | None:
     """Where a step stands; none: it has sealed nothing yet."""
-    at, found = position(tables, step), balance(tables, step)
-    if at is None or found is None:
+    at = position(tables, step)
+    if at is None:
         return None
     rows = read_table(Table(tables.corrections()))
     rows = rows.filter(
@@ -67,10 +67,10 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         sealed_seq=at.sealed.seq,
         received=received(tables),
         fold=at.sealed.state,
-        pending=pending_count(tables, step),
+        pending=pending_count(tables, step, at),
         owes=at.owes,
         corrected=last[0] if last else None,
-        balance=found,
+        balance=balance_at(tables, step, at),
     )
 
 

@@ -187,9 +187,10 @@ def read_table(
     """
     schema = table.spec.schema
     wanted = list(columns or schema.names)
+    opened_before = table.is_open
     if not table.exists():
         return schema.empty_table().select(wanted)
-    delta = table.refresh()
+    delta = table.refresh() if opened_before else table.delta
     files = data_files(delta, wanted[0] if within is None else within.column)
     if within is not None:
         files = [f for f in files if within.hold(f)]
