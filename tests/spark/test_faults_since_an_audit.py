@@ -95,7 +95,8 @@ NEW: dict[str, tuple[str, Plant]] = {
     "the start of the epoch is forged": ("generations_wrong", last("registry", t_max_us=-5)),
 }  # fmt: skip
 RARE = {"a record has another value", "the newest row of control is forged",
-        "the open pairs are forged", "a correction left no answers", "a late row is hidden"}  # fmt: skip
+        "the open pairs are forged", "a correction left no answers",
+        "a late row is hidden"}  # fmt: skip
 
 
 def old(row: Row) -> bool:
