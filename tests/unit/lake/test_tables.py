@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
+from penstock.lake.storage import commit
 from penstock.lake.storage.commit import ConflictError, Table
 from penstock.lake.storage.read import Tail, data_files, read_table
 from penstock.lake.storage.tables import TableSpec
@@ -150,3 +151,27 @@ def test_files_know_the_range_of_an_indexed_column(tmp_path: Path) -> None:
     assert [(f.rows, f.least, f.greatest) for f in files] == [(2, 0, 9), (2, 10, 19), (2, 20, 29)]
     assert [f.holds(9, 10) for f in files] == [True, True, False]
     assert all(f.holds(5, 6) for f in data_files(table.delta, "text")), "unknown may hold anything"
+
+
+def test_a_handle_that_was_opened_anew_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "UPDATES", 3)
+    one, other = Table(spec(tmp_path)), Table(spec(tmp_path))
+    handles = {id(one.delta): one.delta}
+    for number in range(20):
+        assert one.append(rows(number), "one", number)
+        assert not one.append(rows(number), "one", number), "the new handle knows what was said"
+        assert other.append(rows(100 + number), "other", number)
+        handles[id(one.delta)] = one.delta
+    one.refresh()
+    other.refresh()
+    assert (one.delta.version(), one.last("one"), one.last("other")) == (40, 19, 19)
+    assert other.delta.version() == 40
+    assert len(handles) > 5
+    assert numbers(tmp_path) == [*range(20), *range(100, 120)]
+    stale = Table(spec(tmp_path))
+    assert stale.delta.version() == 40
+    one.append(rows(20), "one", 20)
+    with pytest.raises(ConflictError):
+        stale.swap(rows(21), "one", 21)
