@@ -152,11 +152,6 @@ def test_maintenance_beside_it_breaks_nothing(
     monkeypatch.setattr(maintain, "FEW_FILES", 2)
     if beside != "compaction":
         monkeypatch.setattr(maintain, "KEEP_HOURS", 0)
-        vacuum = DeltaTable.vacuum
-        monkeypatch.setattr(
-            DeltaTable, "vacuum",
-            lambda self, **more: vacuum(self, **more | {"enforce_retention_duration": False}),
-        )  # fmt: skip
     copy, seen = save.copied, list[str]()
 
     def busy(source: Path, target: Path, path: str, *rest: Any) -> Any:

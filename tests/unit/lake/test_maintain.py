@@ -1,10 +1,18 @@
 """Maintenance takes away what nobody reads, and nothing else."""
 
 import os
+import random
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
+from penstock.core.place import path_of
+from penstock.lake.history import maintain
 from penstock.lake.history.generation import generations
-from penstock.lake.history.maintain import maintain_pipeline
+from penstock.lake.history.maintain import FEW_FILES, MANY_FILES, maintain_pipeline
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import data_files, read_table
 from tests.answers import blocks_of
 from tests.doubles import lose_memory
 from tests.lakes import make_lake, some_rows
@@ -64,3 +72,29 @@ def test_old_commits_go_and_a_reader_that_fell_behind_still_follows(tmp_path: Pa
     write_jsonl(tmp_path / "live" / "12.jsonl", some_rows(5, seed=6))
     assert behind.work() == 5
     assert sum(len(block.records) for block in blocks_of(lake.tables, lake.pipeline)) == 65
+
+
+def test_files_stay_few_and_no_row_is_written_again_at_each_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintain, "SMALL", 15_000)
+    monkeypatch.setattr(maintain, "LARGE", 150_000)
+    lake = make_lake(tmp_path, CASES["sites"])
+    table = Table(lake.tables.quarantine())
+    most, dice = 0, random.Random(1)  # noqa: S311
+    for number in range(400):
+        row = dict.fromkeys(table.spec.schema.names) | {"arrival_seq": number, "origin": "live"}
+        row["raw"] = dice.randbytes(100).hex()
+        rows = pa.Table.from_pylist([row], schema=table.spec.schema)
+        table.append(rows, "test", number)
+        if number % 10 == 9:
+            maintain._maintain(table.spec)
+            most = max(most, len(table.refresh().file_uris()))
+    found = read_table(table, ["arrival_seq"])["arrival_seq"].to_pylist()
+    assert sorted(found) == [*range(400)]
+    assert most < FEW_FILES + MANY_FILES + 10
+    folder, ours = path_of(table.spec.uri), {f.path for f in data_files(table.delta, "arrival_seq")}
+    sizes = {path.name: path.stat().st_size for path in folder.rglob("part-*.parquet")}
+    kept = sum(sizes[name] for name in ours)
+    again = sum(size for size in sizes.values() if size > 3_000)  # not what came, a row each
+    assert again < 8 * kept, "what is written again stays a day"

@@ -5,6 +5,8 @@ No row of ``events`` is ever removed: readers go by ``arrival_seq``, never by fi
 
 import logging
 
+import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from penstock.config.pipeline import Pipeline
@@ -17,9 +19,12 @@ from penstock.lake.storage.tables import Tables, TableSpec
 
 log = logging.getLogger(__name__)
 
-KEEP_HOURS = 168
-"""Replaced files stay a week: longer than any run of a job reads one snapshot."""
-FEW_FILES = 8
+KEEP_HOURS = 24
+"""Replaced files stay a day: longer than any run of a job reads one snapshot."""
+FEW_FILES, SMALL = 8, 4 << 20
+MANY_FILES, LARGE = 32, 100 << 20
+"""So many files that are smaller become files of about that size, bytes. In two tiers: a row is
+written again a few times, not at each run, and replaced files take little room."""
 
 
 def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
@@ -60,21 +65,35 @@ def _maintain(spec: TableSpec) -> int:
     require_whole(spec.uri)  # what cannot be read is named, not summed up
     delta = table.refresh()
     table.settle()
-    removed, before = 0, delta.version()
-    if len(delta.file_uris()) >= FEW_FILES:
-        reached("before compact")
-        try:
-            done = delta.optimize.compact(
-                writer_properties=writer(spec.schema), post_commithook_properties=BY_HAND
-            )
-            removed = int(done["numFilesRemoved"])
-            reached("within compact")
-            sync_commits(spec.uri, range(before + 1, delta.version() + 1))
-        except CommitFailedError:  # a writer was faster: the next run compacts
-            log.info("not compacted this time table=%s", spec.uri)
+    before = delta.version()
+    removed = _compact(delta, spec, FEW_FILES, SMALL) + _compact(delta, spec, MANY_FILES, LARGE)
     reached("before vacuum")
-    delta.vacuum(retention_hours=KEEP_HOURS, dry_run=False, post_commithook_properties=BY_HAND)
+    delta.vacuum(
+        KEEP_HOURS, dry_run=False, enforce_retention_duration=False,
+        post_commithook_properties=BY_HAND,
+    )  # fmt: skip
     sync_commits(spec.uri, range(before + 1, delta.version() + 1))
     reached("after vacuum")
     checkpoint(delta, spec.uri)
     return removed
+
+
+def _compact(delta: DeltaTable, spec: TableSpec, files: int, size: int) -> int:
+    """Make large files of small ones, where there are so many; returns how many went."""
+    sizes = pa.table(delta.get_add_actions(flatten=True))["size_bytes"].to_pylist()
+    if sum(each < size for each in sizes) < files:
+        return 0
+    before = delta.version()
+    reached("before compact")
+    try:
+        done = delta.optimize.compact(
+            target_size=size,
+            writer_properties=writer(spec.schema),
+            post_commithook_properties=BY_HAND,
+        )
+        reached("within compact")
+        sync_commits(spec.uri, range(before + 1, delta.version() + 1))
+    except CommitFailedError:  # a writer was faster: the next run compacts
+        log.info("not compacted this time table=%s", spec.uri)
+        return 0
+    return int(done["numFilesRemoved"])

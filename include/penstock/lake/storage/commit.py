@@ -49,6 +49,8 @@ BY_HAND = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs
 """A checkpoint must be on the disk before the entries that it replaces are cleaned away."""
 LOG_KEPT = "interval 1 hours"
 """Nobody reads a former version; at Delta's 30 days a stream of 5 commits/s leaves 13 M files."""
+FILES_KEPT = "interval 1 days"
+"""What was replaced is named in every checkpoint until then."""
 _STEPS = ColumnProperties(dictionary_enabled=False, encoding=STEPS)
 
 
@@ -263,7 +265,10 @@ class Table:
 
     def _create(self) -> DeltaTable:
         spec = self.spec
-        configuration = {"delta.logRetentionDuration": LOG_KEPT}
+        configuration = {
+            "delta.logRetentionDuration": LOG_KEPT,
+            "delta.deletedFileRetentionDuration": FILES_KEPT,
+        }
         if spec.indexed:
             configuration["delta.dataSkippingStatsColumns"] = ",".join(spec.indexed)
         reached("before create")
