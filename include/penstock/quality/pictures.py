@@ -3,10 +3,10 @@
 Drawn from ``coverage``, the newest row of each window; many windows are averaged into one point.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,13 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Each = Callable[[str, Callable[[np.ndarray], float]], list[float]]
+"""Points of one column."""
+Line = Callable[[Sequence[float]], Any]
+"""What to plot of points."""
 POINTS = 200
 HOUR, SECOND = 3_600_000_000, 1_000_000
 LEAST, MEAN, WANTED, BEYOND = "#adb5bd", "#0b7285", "#e8590c", "#5f3dc4"
@@ -61,10 +66,10 @@ def draw(step: StepSpec, rows: pa.Table, quality: Quality | None) -> str:
 def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure":
     from matplotlib.figure import Figure
 
-    target = quality or USUAL
     steered = rows["slack_us"].null_count < rows.num_rows
-    figure = Figure(figsize=(9, 5.4 if steered else 3.8), layout="constrained")
-    panels = list(figure.subplots(3 if steered else 2, 1, sharex=True))
+    count = 1 + steered + bool(step.judged)
+    figure = Figure(figsize=(9, (2.2, 3.8, 5.4)[count - 1]), layout="constrained")
+    panels = list(np.atleast_1d(figure.subplots(count, 1, sharex=True)))
     starts = np.asarray(pc.cast(rows["window_start"], pa.int64()))
     runs = _runs(starts, step.window.slide)
     parts = [part for run in runs for part in run]
@@ -82,7 +87,7 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
         axes = panels.pop(0)
         axes.step(*line([k / unit for k in slack]), where="post", color=MEAN, **DOT)
         axes.set_ylabel(f"slack K, {name}")
-    covered, beyond = panels
+    covered = panels.pop(0)
     covered.plot(when, each("coverage", np.min), ".", markersize=3, color=LEAST, label="least")
     covered.plot(*line(each("coverage", _mean)), color=MEAN, label="mean", **DOT)
     if steered:
@@ -90,10 +95,24 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
     covered.set_ylim(top=1.0)  # of a share there is no more
     covered.set_ylabel("share of records\nin time")
     covered.legend(frameon=False, fontsize=8, loc="lower right")
+    said = [f"slack {step.slack.policy}"]
+    if step.judged:  # others have no size that could be off
+        said.append(_errors(panels.pop(0), quality, line, each, [len(part) for part in parts]))
+    figure.suptitle("; ".join(said), fontsize=10, x=0.01, ha="left")
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _errors(
+    beyond: "Axes", quality: Quality | None, line: Line, each: Each, windows: Sequence[int]
+) -> str:
+    """Draw how many timely answers were off; says so, too."""
+    target = quality or USUAL
     what = "timely answers"
     answers, off = each("answers", np.sum), each("answers_beyond", np.sum)
     if target.of == "total":
-        what, answers = "windows' totals", [float(len(part)) for part in parts]
+        what, answers = "windows' totals", [*map(float, windows)]
         off = each("error_observed", lambda errors: float((errors >= target.epsilon).sum()))
     share = [100 * b / a if a else np.nan for a, b in zip(answers, off, strict=True)]
     beyond.plot(*line(share), color=BEYOND, **DOT)
@@ -103,11 +122,7 @@ def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure"
         beyond.axhline(100 * target.delta, linestyle="--", color=WANTED, label="at most wanted")
         beyond.legend(frameon=False, fontsize=8, loc="upper right")
     epsilon = "epsilon" if target.measures else f"{target.epsilon:.3g}"
-    total = f"{sum(off):,.0f} of {sum(answers):,.0f} {what} were off by {epsilon} or more"
-    figure.suptitle(f"slack {step.slack.policy}; {total}", fontsize=10, x=0.01, ha="left")
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure
+    return f"{sum(off):,.0f} of {sum(answers):,.0f} {what} were off by {epsilon} or more"
 
 
 def _runs(starts: np.ndarray, slide: int) -> list[list[np.ndarray]]:

@@ -12,8 +12,10 @@ from penstock.lake.ingest import door
 from penstock.lake.proof.covered import Recorder, newest_rows
 from penstock.quality import pictures as pictures_module
 from penstock.quality.pictures import POINTS, pictures
-from tests.lakes import Lake
+from tests.lakes import Lake, make_lake, some_rows
 from tests.laws.test_steered_slack import filled
+from tests.steps import CASES
+from tests.streams import write_jsonl
 
 
 def words(picture: str) -> list[str]:
@@ -67,3 +69,17 @@ def test_no_line_is_drawn_through_a_gap() -> None:
 def test_nothing_recorded_is_no_picture(tmp_path: Path) -> None:
     lake = filled(tmp_path, "max_delay")
     assert pictures(lake.tables, lake.pipeline) == {}
+
+
+def test_of_newest_records_no_size_of_an_error_is_drawn(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, CASES["seen"])
+    lake.query()
+    write_jsonl(tmp_path / "live" / "0.jsonl", some_rows(120, seed=3))
+    lake.ingest()
+    lake.query().run()
+    lake.correct()
+    Recorder(lake.tables, lake.pipeline, lake.step, lake.clock).record()
+    said = words(pictures(lake.tables, lake.pipeline)["timely-s.svg"])
+    assert f"slack {lake.step.slack.policy}" in said
+    assert "in time" in said
+    assert not any("off" in text for text in said)
