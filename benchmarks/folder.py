@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from penstock.core.clock import SystemClock
-from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
 from tests.steps import SITES, make_pipeline
 
@@ -30,13 +31,12 @@ def resident() -> int:
 
 def look(door: Door) -> tuple[float, float]:
     """Seconds of a listing with all that is told from it, and of ``work`` until nothing waits."""
-    waiting = door._waiting["live"]
+    waiting = door._waiting[LIVE]
     began = time.monotonic()
     waiting._list()
     listed = time.monotonic() - began
     began = time.monotonic()
-    while door.work() >= 0:
-        pass
+    run_through(door, LIVE, None, None)
     return listed, time.monotonic() - began
 
 
@@ -57,8 +57,7 @@ def main(files: int = 5_000, after: str = "keep") -> None:
         gc.collect()
         before, began = resident(), time.monotonic()
         door = Door(Tables(str(home / "lake"), "p"), pipeline, home, SystemClock())
-        while door.work() >= 0:
-            pass
+        run_through(door, LIVE, None, None)
         took = time.monotonic() - began
         gc.collect()
         kept = (resident() - before) / files

@@ -28,11 +28,10 @@ class Frames:
         By its data files: Spark's own Delta reader would read the newest version at each action,
         and costs half a second a table before it reads a row.
         """
-        table = Table(spec)
+        delta = Table(spec).newest()
         there = spec.schema
         paths: list[str] = []
-        if table.exists():
-            delta = table.refresh()
+        if delta is not None:
             there = pa.schema(delta.schema())
             found = data_files(delta, there.names[0] if within is None else within.column)
             files = [f.path for f in found if within is None or within.hold(f)]

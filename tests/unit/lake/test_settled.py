@@ -18,7 +18,7 @@ from penstock.lake.ingest.listing import Found
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.log.blocks import LIVE
 from tests.doubles import RisingClock
-from tests.gates import Gate, T
+from tests.gates import Gate, T, finish
 
 OLD = 1_700_000_000
 
@@ -159,8 +159,7 @@ def test_of_a_folder_to_which_one_file_came_only_that_is_looked_at(
         (folder / f"{number}.jsonl").write_text(f'{{"event_time": "{T}", "code": {number}}}\n')
     gate = Gate(tmp_path, "jsonl", source={"mode": "live"})
     door = gate.door()
-    while door.work() >= 0:
-        pass
+    finish(door)
     looked: list[int] = []
     look = known.Known.look
 
@@ -171,8 +170,7 @@ def test_of_a_folder_to_which_one_file_came_only_that_is_looked_at(
     monkeypatch.setattr(known.Known, "look", counted)
     (folder / "new.jsonl").write_text(f'{{"event_time": "{T}", "code": 1000}}\n')
     assert door.work() == 1
-    while door.work() >= 0:
-        pass
+    finish(door)
     door.work()
     assert looked[0] <= 2
     assert max(looked) <= 2

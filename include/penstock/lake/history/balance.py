@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.step import StepSpec
-from penstock.lake.history.position import BACKFILL, Position, position
-from penstock.lake.history.view import in_force
+from penstock.lake.history.position import Position, position
+from penstock.lake.history.view import preloaded
 from penstock.lake.log.blocks import accepted_upto
-from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
 
 
@@ -65,8 +62,5 @@ def _preloaded(tables: Tables, step: StepSpec, at: Position) -> int:
     """Pairs of the history before the epoch: the last answer of each window counts."""
     if at.epoch.seq < 0:
         return 0
-    names = ["window_start", *step.key_names, "through_seq", "revision", "n_records"]
-    mine = (pc.field("reason") == BACKFILL) & (pc.field("through_seq") <= at.seq)
-    mine &= pc.field("plan").isin(pa.array(sorted(at.done), pa.int64()))
-    rows = in_force(read_table(Table(tables.answers(step)), names, mine), step)
+    rows = preloaded(tables, step, at, ["n_records"])
     return pc.sum(rows["n_records"]).as_py() or 0

@@ -12,15 +12,13 @@ from deltalake.exceptions import CommitFailedError
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
 from penstock.lake.history.checkpoint import drop_former_checkpoints
-from penstock.lake.storage.commit import BY_HAND, Table, checkpoint, writer
+from penstock.lake.storage.commit import BY_HAND, KEEP_HOURS, Table, checkpoint, writer
 from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.durable import sync_commits
 from penstock.lake.storage.tables import Tables, TableSpec
 
 log = logging.getLogger(__name__)
 
-KEEP_HOURS = 24
-"""Replaced files stay a day: longer than any run of a job reads one snapshot."""
 FEW_FILES, SMALL = 8, 4 << 20
 MANY_FILES, LARGE = 32, 100 << 20
 """So many files that are smaller become files of about that size, bytes. In two tiers: a row is

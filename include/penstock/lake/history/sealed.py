@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from penstock.core.slack import WatermarkState
 from penstock.core.window import FOREVER
@@ -59,9 +60,10 @@ def last_sealed(
 ) -> tuple[Sealed, ...]:
     """The last row that counts of each generation of an epoch, in the order of their positions."""
     table = Table(tables.control(step))
-    if not table.exists():
+    delta = table.newest()
+    if delta is None:
         return ()
-    files = _files(table)
+    files = _files(delta)
     found = (_last(table, files, reach) for reach in reaches(tables, step, epoch, until))
     return tuple(sorted((s for s in found if s is not None), key=lambda s: s.order))
 
@@ -103,8 +105,7 @@ class _File:
         return reach.before if last is None else min(last, reach.before)
 
 
-def _files(table: Table) -> list[_File]:
-    delta = table.refresh()
+def _files(delta: DeltaTable) -> list[_File]:
     both = data_files(delta, "generation"), data_files(delta, "block")
     return [_File(*each) for each in zip(*both, strict=True)]
 

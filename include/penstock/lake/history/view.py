@@ -3,6 +3,8 @@
 In force is the answer that has seen most of the log.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,6 +53,19 @@ def in_force(answers: pa.Table, step: Definition) -> pa.Table:
     return ordered.take(last[f"{ROW}_last"]).drop_columns([ROW]).sort_by("window_start")
 
 
-def preloaded(answers: pa.Table, step: Definition) -> pa.Table:
-    """Of a position's answers those of the history before its epoch: the last of each window."""
-    return in_force(answers.filter(pc.equal(answers["reason"], BACKFILL)), step)
+def preloaded(
+    tables: Tables, step: Definition, at: Position, columns: Sequence[str] = ()
+) -> pa.Table:
+    """A position's answers of the history before its epoch: the last of each window.
+
+    Args:
+        tables: of the pipeline.
+        step: the epoch's definition.
+        at: the position.
+        columns: wanted besides what answers are known by; none: all.
+    """
+    known = ["window_start", *step.key_names, "through_seq", "revision"]
+    mine = (pc.field("reason") == BACKFILL) & (pc.field("through_seq") <= at.seq)
+    mine &= pc.field("plan").isin(pa.array(sorted(at.done), pa.int64()))
+    names = [*known, *columns] if columns else None
+    return in_force(read_table(Table(tables.answers(step)), names, mine), step)

@@ -181,14 +181,9 @@ def _put(place: str, name: str, file: Found) -> None:
         OtherFileError: it is not the one that was to be put there.
         OSError: it cannot be now.
     """
-    try:
-        os.link(place, name, follow_symlinks=False)
-    except OSError as failed:
-        if failed.errno not in NO_LINKS:
-            raise
+    if not _linked(place, name):
         _copy(place, name, file)
-        return
-    if not is_same(name, file):
+    elif not is_same(name, file):
         Path(name).unlink()
         raise OtherFileError
 
@@ -223,15 +218,27 @@ def _give(place: str, name: str) -> None:
         FileExistsError: one has it.
         OSError: it cannot be now.
     """
+    if _linked(place, name):
+        Path(place).unlink(missing_ok=True)
+        return
+    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # without links: take it
+    os.replace(place, name)  # noqa: PTH105
+
+
+def _linked(place: str, name: str) -> bool:
+    """Give a file a second name that no file has; whether links can go there.
+
+    Raises:
+        FileExistsError: one has it.
+        OSError: it cannot be now.
+    """
     try:
         os.link(place, name, follow_symlinks=False)
     except OSError as failed:
         if failed.errno not in NO_LINKS:
             raise
-        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # without links: take it
-        os.replace(place, name)  # noqa: PTH105
-        return
-    Path(place).unlink(missing_ok=True)
+        return False
+    return True
 
 
 def _is_equal(place: str, name: str) -> bool:

@@ -49,9 +49,10 @@ def newest_seq(tables: Tables) -> int:
 def _greatest(tables: Tables, column: str) -> int:
     """The greatest value of a column of ``blocks``, or -1; only the newest file is read."""
     table = Table(tables.blocks())
-    if not table.exists():
+    delta = table.newest()
+    if delta is None:
         return -1
-    files = data_files(table.refresh(), column)
+    files = data_files(delta, column)
     newest = max((f.greatest for f in files if f.greatest is not None), default=-1)
     paths = [f.path for f in files if f.greatest is None or f.greatest == newest]
     rows = read_files(table.spec.uri, paths, table.spec.schema, [column])
@@ -68,9 +69,9 @@ def accepted_upto(tables: Tables, seq: int) -> int:
 def newest_live_before(tables: Tables, block: int) -> int:
     """The newest live event time before a block, us; only files that may hold it are read."""
     table, newest = Table(tables.blocks()), BEGINNING
-    if not table.exists():
+    delta, schema = table.newest(), table.spec.schema
+    if delta is None:
         return newest
-    delta, schema = table.refresh(), table.spec.schema
     where = (pc.field("block") < block) & (pc.field("origin") == LIVE)
     both = zip(data_files(delta, "t_max"), data_files(delta, "block"), strict=True)
     some = [file for file, blocks in both if blocks.holds(0, block - 1)]

@@ -151,8 +151,7 @@ def _lost_plans(
     """Rows of plans that ``plans`` does not hold: their numbers would be given again."""
     newest: dict[str, int | None] = {}
     for table in (Table(events), Table(tables.quarantine()), Table(tables.blocks())):
-        if table.exists():
-            table.refresh()
+        if table.newest() is not None:
             newest[table.spec.name] = table.last("ingest")
     known = _plans_from(Table(tables.plans()), min(sealed, default=FOREVER) if since.block else 0)
     last = max(known, default=-1)
@@ -167,9 +166,10 @@ def _lost_plans(
 
 def _plans_from(table: Table, first: int) -> set[int]:
     """Numbers of plans from one on, and the last of all."""
-    if not table.exists():
+    delta = table.newest()
+    if delta is None:
         return set()
-    files = data_files(table.refresh(), "number")
+    files = data_files(delta, "number")
     newest = max((f.greatest for f in files if f.greatest is not None), default=0)
     within = Spans("number", ((min(first, newest), FOREVER),))
     return set(read_table(table, ["number"], within=within)["number"].to_pylist())
@@ -183,8 +183,8 @@ def _pieces(
         (events, ["arrival_seq", "block", "event_time", "read_as"]),
         (tables.quarantine(), ["arrival_seq", "block"]),
     ):
-        table = Table(spec)
-        files = data_files(table.refresh(), "arrival_seq") if table.exists() else []
+        delta = Table(spec).newest()
+        files = [] if delta is None else data_files(delta, "arrival_seq")
         sources.append((spec, names, files))
     for first in range(begin, through + 1, NUMBERS_AT_ONCE):
         last = min(first + NUMBERS_AT_ONCE - 1, through)

@@ -49,8 +49,9 @@ BY_HAND = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs
 """A checkpoint must be on the disk before the entries that it replaces are cleaned away."""
 LOG_KEPT = "interval 1 hours"
 """Nobody reads a former version; at Delta's 30 days a stream of 5 commits/s leaves 13 M files."""
-FILES_KEPT = "interval 1 days"
-"""What was replaced is named in every checkpoint until then."""
+KEEP_HOURS = 24
+"""Replaced files stay a day, longer than any run of a job reads one snapshot, and so do their names
+in every checkpoint."""
 _STEPS = ColumnProperties(dictionary_enabled=False, encoding=STEPS)
 
 
@@ -85,11 +86,6 @@ class Table:
         """
         return self._keep(self._open()) if self._delta is None else self._delta
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there is a snapshot at hand."""
-        return self._delta is not None
-
     def exists(self) -> bool:
         """Whether it was ever made; does not make it.
 
@@ -103,6 +99,16 @@ class Table:
         except TableNotFoundError:
             return False
         return True
+
+    def newest(self) -> DeltaTable | None:
+        """The underlying table at its newest version; none: it was never made.
+
+        Raises:
+            ConfigError: another version wrote it, in another form.
+        """
+        if self._delta is not None:
+            return self.refresh()
+        return self._delta if self.exists() else None
 
     def refresh(self) -> DeltaTable:
         """The underlying table at its newest version."""
@@ -267,7 +273,7 @@ class Table:
         spec = self.spec
         configuration = {
             "delta.logRetentionDuration": LOG_KEPT,
-            "delta.deletedFileRetentionDuration": FILES_KEPT,
+            "delta.deletedFileRetentionDuration": f"interval {KEEP_HOURS} hours",
         }
         if spec.indexed:
             configuration["delta.dataSkippingStatsColumns"] = ",".join(spec.indexed)

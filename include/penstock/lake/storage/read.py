@@ -187,10 +187,9 @@ def read_table(
     """
     schema = table.spec.schema
     wanted = list(columns or schema.names)
-    opened_before = table.is_open
-    if not table.exists():
+    delta = table.newest()
+    if delta is None:
         return schema.empty_table().select(wanted)
-    delta = table.refresh() if opened_before else table.delta
     files = data_files(delta, wanted[0] if within is None else within.column)
     if within is not None:
         files = [f for f in files if within.hold(f)]
@@ -213,10 +212,8 @@ class Tail:
     def take(self) -> pa.Table:
         """Rows with a greater value than any taken before, in order."""
         schema = self.table.spec.schema
-        if not self.table.exists():
-            return schema.empty_table()
-        delta = self.table.refresh()
-        if delta.version() == self._version:
+        delta = self.table.newest()
+        if delta is None or delta.version() == self._version:
             return schema.empty_table()
         files = data_files(delta, self.column)
         fresh = [f for f in files if f.path not in self._seen]

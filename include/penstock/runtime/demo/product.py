@@ -60,7 +60,7 @@ def first(settings: Settings, pipeline: Pipeline, step: StepSpec) -> pa.Table:
         return tables.answers(step).schema.empty_table()
     answers = answers_at(tables, step, at)
     timely = answers.filter(pc.equal(answers["reason"], TIMELY))
-    return pa.concat_tables([timely, preloaded(answers, step)])
+    return pa.concat_tables([timely, preloaded(tables, step, at)])
 
 
 def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) -> Account:
