@@ -22,7 +22,6 @@ import measuring
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.marks import Marks
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import SystemClock
 from penstock.core.step import StepSpec
@@ -112,7 +111,7 @@ def tried(
     assert found is not None
     assert at is not None
     events = tables.events(pipeline.types)
-    begun = StepStart(step, found[1], Marks.of([(0, 0)]))
+    begun = StepStart(step, found[1])
     spec = SourceSpec(tables, events, (begun,), ((0,),), 1, 500 * RECORDS)
     block, seq, state = at.sealed.block - 60, at.sealed.seq - 60 * RECORDS, at.sealed.state
     stands = StepOffset(found[1].number, 0, block, seq, replace(state, k=0), "", (0,))

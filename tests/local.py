@@ -26,7 +26,7 @@ from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.corrector import Corrector
-from penstock.spark.query import step_start
+from penstock.spark.follow import StepStart
 from penstock.spark.recompute import mapping, reducing, starts_of
 from penstock.spark.sink import QuerySink, StepSink
 from penstock.spark.source import LogReader, SourceSpec
@@ -74,7 +74,7 @@ class LocalQuery:
         begun = Registry(tables, clock, pipeline).start(query, self.steps)
         self.generations = begun.generations
         events = tables.events(pipeline.types)
-        starts = [step_start(tables, events, s, begun.generations[s.name]) for s in self.steps]
+        starts = [StepStart(s, begun.generations[s.name]) for s in self.steps]
         shards = tuple((2 * n, 2 * n + 1) for n in range(20))
         spec = SourceSpec(tables, events, tuple(starts), shards, 2, 1_000_000)
         self.reader = BlockReader(spec)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.columns.arrays import Longs
-from penstock.core.window import WindowSpec
+from penstock.core.window import BEGINNING, WindowSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,10 @@ class Marks:
         """Position at which windows closed that end at these instants, us."""
         which = np.searchsorted(np.array(self.watermarks, np.int64), ends)
         return np.array(self.seqs, np.int64)[which] - 1
+
+
+NO_MARKS = Marks((0,), (BEGINNING,))
+"""For windows that nothing is late for: open ones, or such as are answered as a whole."""
 
 
 def note(marks: list[tuple[int, int]], seq: int, watermark: int, window: WindowSpec) -> None:

@@ -34,12 +34,10 @@ class StepStart:
     Attributes:
         step: the step.
         generation: where to start, and from which state.
-        past: watermarks in force in the epoch before the generation.
     """
 
     step: StepSpec
     generation: Generation
-    past: Marks
 
     def offset(self, shards: Sequence[int]) -> StepOffset:
         """Where the generation stands before its first micro-batch."""

@@ -1,26 +1,16 @@
 """Starts a streaming query: some steps of a pipeline over one scan of its log."""
 
-from collections.abc import Sequence
-
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from penstock.columns.marks import Marks
 from penstock.columns.packets import PACKET
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
-from penstock.core.slack import SlackChange
-from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, WindowSpec
-from penstock.lake.history.generation import Generation, lived
 from penstock.lake.history.registry import Registry
-from penstock.lake.history.start import epoch_of
-from penstock.lake.log.blocks import slack_changes
-from penstock.lake.storage.commit import Table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import StepStart
 from penstock.spark.sink import QuerySink, StandsStill, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
@@ -54,7 +44,7 @@ def start_query(
     steps, events = pipeline.queries[query], tables.events(pipeline.types)
     begun = Registry(tables, clock, pipeline).start(query, steps)
     shards = balanced_shards(spark, len(steps))
-    starts = (step_start(tables, events, s, begun.generations[s.name]) for s in steps)
+    starts = (StepStart(step, begun.generations[step.name]) for step in steps)
     spec = SourceSpec(
         tables=tables,
         events=events,
@@ -82,15 +72,6 @@ def start_query(
     )
 
 
-def step_start(
-    tables: Tables, events: TableSpec, step: StepSpec, generation: Generation
-) -> StepStart:
-    """A step as a query runs it, with all that its state is rebuilt from."""
-    epoch, changes = epoch_of(tables, step, generation), slack_changes(tables, step.name)
-    past = past_marks(tables, Table(events), epoch, generation, changes, step.window)
-    return StepStart(step, generation, past)
-
-
 def balanced_shards(spark: SparkSession, steps: int) -> tuple[tuple[int, ...], ...]:
     """Ids of shards, one for each shuffle partition, so that no task of a step gets two.
 
@@ -105,21 +86,3 @@ def balanced_shards(spark: SparkSession, steps: int) -> tuple[tuple[int, ...], .
     )
     every = [[*map(int, row["ids"])] for row in rows.orderBy("p").collect()]
     return tuple(zip(*every, strict=False))
-
-
-def past_marks(
-    tables: Tables,
-    events: Table,
-    epoch: Generation,
-    at: Generation,
-    changes: Sequence[SlackChange],
-    window: WindowSpec,
-) -> Marks:
-    """Watermarks in force before a generation starts, to rebuild its state.
-
-    What came before the epoch is its history: the epoch's own watermark judges it.
-    """
-    if at.number == epoch.number:
-        return Marks((BEGINNING,), (epoch.state.watermark,))
-    marks = lived(tables, events, window, epoch, at.block, changes).marks
-    return Marks.of([(BEGINNING, epoch.state.watermark), *marks[1:]])

@@ -8,15 +8,12 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.columns.groups import hash_rows
-from penstock.columns.marks import Marks
+from penstock.columns.marks import NO_MARKS
 from penstock.columns.windows import windows_a_pane
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING
 from penstock.kinds.windowed.mapper import map_records, to_windows
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.plans import CorrectionPlan
-
-NO_MARKS = Marks((0,), (BEGINNING,))
 
 
 def starts_of(wanted: pa.Table) -> Longs:

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.columns.marks import Marks
+from penstock.columns.marks import NO_MARKS, Marks
 from penstock.columns.packets import PACKET
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary
@@ -126,7 +126,7 @@ class LogReader(DataSourceStreamReader):
             own = Work(name, shards, Marks.from_text(after.marks))
             wanted.setdefault((before.seq + 1, after.seq), []).append(own)
             if after.number == 0:
-                seed = Work(name, shards, begun.past, seed=before.state.watermark)
+                seed = Work(name, shards, NO_MARKS, seed=before.state.watermark)
                 wanted.setdefault((-1, before.seq), []).append(seed)
         parts = [part for span, works in wanted.items() for part in self._cut(span, works, files)]
         ticks = tuple(_tick(begun, before, after) for begun, before, after in moves)
