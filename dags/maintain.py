@@ -8,9 +8,9 @@ from penstock_airflow.operators import SubmitJobOperator
 TEXT = """
 ### Maintain the lake
 
-Compacts the small files of all tables and removes files that no reader needs any more. Rows of
-`events` are never removed. Runs every quarter of an hour; trigger it at any time, there is nothing
-to fill in.
+Compacts the small files of all tables and removes files that no reader needs any more. Where a
+pipeline says `keep`, it freezes what is older: records go, answers stay. Runs every quarter of an
+hour; trigger it at any time, there is nothing to fill in.
 """
 
 with DAG(

@@ -231,11 +231,12 @@ def _tables() -> str:
         (tables.coverage(STEP), tables.coverage),
         (tables.corrections(), tables.corrections),
         (tables.audits(), tables.audits),
+        (tables.freezes(), tables.freezes),
     ]
     parts = [
         "# Tables",
         NOTE,
-        "All tables are Delta, append-only, without column mapping or deletion vectors; any Delta"
+        "All tables are Delta, without column mapping or deletion vectors; any Delta"
         " reader can read them. `<lake>` is `PENSTOCK_LAKE` or `lake/` in the home folder,"
         " `<fingerprint>` names a step's definition. Columns that end in `_us` are microseconds"
         " (instants: since 1970, UTC). To read answers, go through the view:"

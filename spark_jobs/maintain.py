@@ -1,20 +1,34 @@
-"""Compact tables and remove files that no reader needs any more."""
+"""Freeze what is older than is kept, compact tables, remove files that no reader needs any more."""
 
+import logging
 import sys
 
 from penstock.config.kept import catalog_in_force
+from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.control.job import Outcome, run_job
+from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
 from penstock.lake.history.maintain import maintain_pipeline
+from penstock.lake.proof.freezing import Freezer
 from penstock.lake.storage.tables import Tables
+
+log = logging.getLogger(__name__)
 
 
 def maintain(request: JobRequest, settings: Settings) -> Outcome:  # noqa: ARG001  every pipeline
     """Every pipeline's tables, one after the other; nothing here needs a JVM."""
     pipelines = catalog_in_force(settings).pipelines
-    done = {p.name: maintain_pipeline(Tables(settings.lake_uri, p.name), p) for p in pipelines}
-    return {"pipelines": done}
+    return {"pipelines": {p.name: maintained(Tables(settings.lake_uri, p.name), p)
+                          for p in pipelines}}  # fmt: skip
+
+
+def maintained(tables: Tables, pipeline: Pipeline) -> Outcome:
+    """One pipeline's."""
+    said = Freezer(tables, pipeline, SystemClock()).work()
+    if said:
+        log.info("%s: %s", pipeline.name, said)
+    return ({"freeze": said} if said else {}) | maintain_pipeline(tables, pipeline)
 
 
 if __name__ == "__main__":

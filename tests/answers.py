@@ -1,5 +1,6 @@
 """Answers and late rows as the oracle gives them, and the comparison of both."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -72,20 +73,50 @@ def late_by_pair(step: StepSpec, rows: pa.Table) -> dict[ref.Pair, dict[str, Any
     return out
 
 
-def blocks_of(tables: Tables, pipeline: Pipeline) -> list[ref.Block]:
-    """The sealed log as the oracle takes it; every number must stand exactly once."""
+@dataclass
+class Memory:
+    """What was seen of a log, for an oracle: rows by number, also those that went since."""
+
+    events: dict[int, dict[str, Any]] = field(default_factory=dict)
+    blocks: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def see(self, tables: Tables, pipeline: Pipeline) -> None:
+        """Remember what is there; what was there before must still be what it was."""
+        names = ["arrival_seq", "event_time", *pipeline.types]
+        events = read_table(Table(tables.events(pipeline.types)), names)
+        at = events.schema.get_field_index("event_time")
+        events = events.set_column(at, "event_time", pc.cast(events["event_time"], pa.int64()))
+        for row in events.to_pylist():
+            assert self.events.setdefault(row["arrival_seq"], row) == row
+        for row in read_table(Table(tables.blocks())).to_pylist():
+            assert self.blocks.setdefault(row["block"], row) == row
+
+
+def blocks_of(tables: Tables, pipeline: Pipeline, memory: Memory | None = None) -> list[ref.Block]:
+    """The sealed log as the oracle takes it; every number must stand exactly once.
+
+    Args:
+        tables: of the pipeline.
+        pipeline: its file.
+        memory: of what went, too; by default nothing went.
+    """
     names = ["arrival_seq", "event_time", *pipeline.types]
     events = read_table(Table(tables.events(pipeline.types)), names)
     at = events.schema.get_field_index("event_time")
     events = events.set_column(at, "event_time", pc.cast(events["event_time"], pa.int64()))
     records: dict[int, Any] = {}
-    for row in events.to_pylist():
+    memory = memory or Memory()
+    there = set(events["arrival_seq"].to_pylist())
+    gone = [row for number, row in memory.events.items() if number not in there]
+    for row in (*events.to_pylist(), *gone):
         assert row["arrival_seq"] not in records, f"number {row['arrival_seq']} stands twice"
         records[row["arrival_seq"]] = row
     for seq in read_table(Table(tables.quarantine()), ["arrival_seq"])["arrival_seq"].to_pylist():
         assert seq not in records, f"number {seq} stands twice"
         records[seq] = None
-    sealed = read_table(Table(tables.blocks())).sort_by("block").to_pylist()
+    rows = read_table(Table(tables.blocks())).to_pylist()
+    every = memory.blocks | {row["block"]: row for row in rows}
+    sealed = [every[number] for number in sorted(every)]
     out, next_seq, total = [], 0, 0
     for number, row in enumerate(sealed):
         assert (row["block"], row["first_seq"]) == (number, next_seq), f"a gap before {row}"

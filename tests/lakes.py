@@ -30,7 +30,7 @@ from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.view import late_at
 from penstock.lake.ingest.door import Door, run_through
-from penstock.lake.log.blocks import HISTORY, LIVE, slack_changes
+from penstock.lake.log.blocks import HISTORY, LIVE, next_block, slack_changes
 from penstock.lake.proof.observed import classes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
@@ -284,7 +284,14 @@ def meanwhile(table: str, other: Callable[[], Any], *, after: bool = False) -> I
 class World:
     """Processes over one lake that take one commit at a time and may die before or after each."""
 
-    def __init__(self, home: Path, case: tuple[Any, ref.Step], seed: int) -> None:
+    def __init__(
+        self,
+        home: Path,
+        case: tuple[Any, ref.Step],
+        seed: int,
+        longer: int = 1,
+        **overrides: Any,
+    ) -> None:
         self.draw = random.Random(seed)  # noqa: S311
         mode = self.draw.choice(["live", "bounded"])
         source = {"files": str(home / "live"), "format": "jsonl", "mode": mode,
@@ -292,9 +299,9 @@ class World:
         history = {"files": str(home / "history"), "format": "jsonl"}
         for name in ("live", "history"):
             (home / name).mkdir(parents=True, exist_ok=True)
-        self.lake = make_lake(home, case, source=source, history=history)
+        self.lake = make_lake(home, case, source=source, history=history, **overrides)
         self.death = Death(random.Random(seed + 1))  # noqa: S311
-        rows = some_rows(self.draw.randint(40, 120), seed)
+        rows = some_rows(longer * self.draw.randint(40, 120), seed)
         old = self.draw.choice([0, 0, 10, 30])
         self.waiting = list(self._files(home / "live", rows[old:]))
         for path, part in self._files(home / "history", rows[:old]):
@@ -363,9 +370,9 @@ class World:
 
     def change_slack(self) -> None:
         """Somebody edits the slack of the live pipeline; the host starts again with it."""
-        blocks = blocks_of(self.lake.tables, self.lake.pipeline)
         rows = sealed_rows(self.lake.tables, self.lake.step, 0)
-        if self.draw.random() > 0.1 or not rows or len(blocks) <= rows[0].block:
+        few = not rows or next_block(self.lake.tables) <= rows[0].block
+        if self.draw.random() > 0.1 or few:
             return
         spec = self.draw.choice([{"fixed": "PT1M"}, {"fixed": "PT0S"},
                                  {"max_delay": {"bound": "PT90S"}}])  # fmt: skip

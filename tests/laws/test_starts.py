@@ -1,13 +1,11 @@
 """Law 0 over starts: a step added to a running pipeline and rebuilt anywhere folds the same way."""
 
 import random
-import shutil
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from penstock.columns import watermark
@@ -23,8 +21,6 @@ from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.proposed import propose
 from penstock.lake.proof.recount import recount
 from penstock.lake.proof.retrace import Plans, Trace, read_plans, retrace
-from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import read_table
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, rows_by_pair
 from tests.doubles import lose_memory
@@ -167,50 +163,6 @@ def test_a_start_behind_a_large_slack_is_the_same_after_a_rebuild(
         audited(lake)
         found.append(told(lake, 0))
     assert found[1][1:] == found[0][1:]
-
-
-def forget_slack(lake: Lake, **wrong: int) -> None:
-    """Write the registry as versions did that did not know of the slack; ``wrong``: figures."""
-    table = Table(lake.tables.registry())
-    rows = read_table(table)
-    none = dict.fromkeys(("slack_us", "slack", "controller", "live"))
-    changed = [row | none | wrong for row in rows.to_pylist()]
-    shutil.rmtree(table.spec.uri)
-    again = Table(lake.tables.registry())
-    again.append(pa.Table.from_pylist(changed, schema=rows.schema), f"registry:{lake.name}", 0)
-
-
-@pytest.mark.parametrize("policy", ["quantile", *map(rare, ("pd", "fixed", "max_delay"))])
-def test_a_start_of_a_former_version_is_found_again(tmp_path: Path, policy: str) -> None:
-    lake = running(tmp_path)
-    lake.edit(**SLACKS[policy])
-    for number in range(6):
-        take(lake, number)
-        if number == 3:
-            query = lake.query(blocks=3)
-    query.run()
-    forget_slack(lake)
-    lose_memory(query.folder, "all")
-    audited(lake)
-    take(lake, 6)
-    lake.query(blocks=3).run()
-    assert [g.epoch for g in generations(lake.tables, lake.step)] == [0, 0]
-    audited(lake)
-
-
-def test_a_start_that_cannot_be_found_again_begins_a_new_epoch(tmp_path: Path) -> None:
-    lake = running(tmp_path)
-    lake.edit(**SLACKS["pd"])
-    for number in range(4):
-        take(lake, number)
-    lake.query(blocks=3).run()
-    forget_slack(lake, k_us=7)
-    lake.query(blocks=3).run()
-    assert [g.epoch for g in generations(lake.tables, lake.step)] == [0, 1]
-    reasons = read_table(Table(lake.tables.registry())).sort_by("generation")["reason"].to_pylist()
-    assert reasons[1] == "a former version's start is not the log's"
-    lake.correct()
-    audited(lake)
 
 
 @pytest.mark.parametrize("former", ["fixed", "max_delay", *map(rare, ("pd", "quantile"))])

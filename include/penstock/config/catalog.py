@@ -3,11 +3,12 @@
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from penstock.config.nodes import require_size
 from penstock.config.pipeline import Pipeline
@@ -15,6 +16,7 @@ from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_
 from penstock.config.step import StepConfig, config_of, kind_of
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
+from penstock.core.window import micros
 
 
 class UnknownPipelineError(ConfigError):
@@ -127,7 +129,17 @@ def read_pipeline(
         found += _expressions(_readable_steps(content), _readable_types(content), path, lines)
         return None, sorted([*twice, *found], key=lambda p: p.line)
     problems = [*twice, *_expressions(pipeline.steps, pipeline.types, path, lines)]
+    problems = problems or [*_kept_too_short(pipeline, lines)]
     return (None, problems) if problems else (pipeline, [])
+
+
+def _kept_too_short(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[ConfigProblem]:
+    least, step = pipeline.least_kept
+    if pipeline.keep is not None and micros(pipeline.keep) < least:
+        said = f"records of open windows would go: the window and slack of {step} are longer"
+        span = TypeAdapter(timedelta).dump_python(timedelta(microseconds=least), mode="json")
+        remedy = f"Keep at least {span}"
+        yield ConfigProblem(pipeline.path, line_in(("keep",), lines), "keep", said, remedy)
 
 
 def line_of(path: Path, keys: Loc) -> int:

@@ -334,6 +334,12 @@ class Pipeline(Intake, Named):
     audit: Schedule = Field(
         default=Schedule(cron="7 * * * *"), description="When the answers are recomputed."
     )
+    keep: timedelta | None = Field(
+        default=None,
+        gt=timedelta(0),
+        description="Event time for which records stay; then their windows are frozen, and only"
+        " answers stay. None: for ever.",
+    )
 
     @cached_property
     def specs(self) -> tuple[StepSpec, ...]:
@@ -343,6 +349,11 @@ class Pipeline(Intake, Named):
             ValueError: an expression is wrong; ``Catalog`` reports it with its line.
         """
         return tuple(step.spec(name, self.types) for name, step in self.steps.items())
+
+    @property
+    def least_kept(self) -> tuple[int, str]:
+        """The shortest ``keep`` by which nothing of an open window goes, us, and for which step."""
+        return max((spec.window.size + spec.slack.longest, spec.name) for spec in self.specs)
 
     @cached_property
     def queries(self) -> dict[str, tuple[StepSpec, ...]]:

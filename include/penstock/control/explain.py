@@ -52,6 +52,7 @@ def explain(
         arrival_time=arrival,
         zone=pipeline.zone,
         clock_changes=_clock_changes(pipeline, now),
+        kept=_kept(pipeline),
         refused=tuple(_refused(pipeline)),
         steps=tuple(_step(pipeline, spec, example or now) for spec in pipeline.specs),
         dags=tuple(dags(pipeline, now)),
@@ -103,6 +104,12 @@ def _clock_changes(pipeline: Pipeline, now: datetime) -> str:
     return ""
 
 
+def _kept(pipeline: Pipeline) -> str:
+    if pipeline.keep is None:
+        return "for ever"
+    return f"{spoken(pipeline.keep)} of event time; then windows are frozen, only answers stay"
+
+
 def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
     earliest = pipeline.not_before
     oldest = "1900-01-01" if earliest is None else f"{earliest:%Y-%m-%d %H:%M %Z}"
@@ -128,6 +135,9 @@ def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
         )
     )
     rules.append(("event time before not_before", f"before {oldest}"))
+    if pipeline.keep is not None:
+        kept = f"more than {spoken(pipeline.keep)} behind the watermark, once that is frozen"
+        rules.append(("event time before what is kept", kept))
     if doubles:
         rules.append(("NaN or infinity", f"in {', '.join(doubles)}"))
     if pipeline.id is not None:

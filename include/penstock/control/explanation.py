@@ -114,6 +114,7 @@ class Explanation:
     arrival_time: str
     zone: str
     clock_changes: str
+    kept: str
     refused: tuple[tuple[str, str], ...]
     steps: tuple[StepPlan, ...]
     dags: tuple[DagPlan, ...]

@@ -65,6 +65,14 @@ class SlackSpec:
     span: int
     tuning: Tuning | None = None
 
+    @property
+    def longest(self) -> int:
+        """How far behind the newest event time something may still be looked at, us.
+
+        A controller has no bound on K: the time after which it measures a window stands for it.
+        """
+        return self.span if self.tuning is None else self.tuning.horizon
+
     def to_text(self) -> str:
         """One word for the decisions table; ``from_text`` reads it back."""
         content = str(self.span) if self.tuning is None else json.dumps(asdict(self.tuning))

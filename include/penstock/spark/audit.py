@@ -23,11 +23,13 @@ from penstock.core.step import StepSpec, of_each
 from penstock.core.window import EPOCH
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import Position, position, start_of
+from penstock.lake.log.freezes import frozen
 from penstock.lake.proof.footing import (
     Footing,
     contradicted,
     read_footing,
 )
+from penstock.lake.proof.ground import ground_of
 from penstock.lake.proof.recount import Recount, recount
 from penstock.lake.proof.retrace import Stretch, read_plans
 from penstock.lake.proof.scope import older
@@ -70,10 +72,17 @@ class Audit:
         """
 
         def row(step: StepSpec) -> list[dict[str, Any]]:
+            while True:  # what is frozen meanwhile may go while it is read
+                before, found = frozen(self.tables).number, row_once(step)
+                if frozen(self.tables).number == before:
+                    return found
+
+        def row_once(step: StepSpec) -> list[dict[str, Any]]:
             footing = None if self.everything else read_footing(self.tables, step)
             opened = self._opened(step, footing)
             if opened is not None and footing is not None:
-                if (old := self._old(step, footing, opened)) is not None:
+                footing = opened.ground.under(footing)
+                if footing is not None and (old := self._old(step, footing, opened)) is not None:
                     return [StepAudit(self, step, opened, (footing, old)).row(interval)]
                 opened = self._opened(step, None)
             return [] if opened is None else [StepAudit(self, step, opened).row(interval)]
@@ -90,7 +99,12 @@ class Audit:
         registered = generations(self.tables, step)
         planned = read_plans(self.tables, step, None if footing is None else footing.unseen)
         at = position(self.tables, step) or start_of(self.tables, step)
-        return None if at is None or at.seq < 0 else Opened(at, registered, planned)
+        if at is None or at.seq < 0:
+            return None
+        ground = ground_of(self.tables, step, at.epoch)
+        if footing is None and ground.footing is not None:
+            planned = [row for row in planned if ground.footing.is_new(row)]
+        return Opened(at, registered, planned, ground)
 
     def _old(self, step: StepSpec, footing: Footing, opened: "Opened") -> Stretch | None:
         """The stretch of older ground to cover again; none: everything is."""

@@ -254,7 +254,7 @@ class Comparison:
     def history_waits(self) -> bool:
         """Whether the windows from before the epoch still wait for their first answers."""
         at, plans = self.at, self.finished
-        if not self.scope.whole:  # where it does, there is no footing
+        if not self.scope.whole or self.scope.seq >= 0:  # where it does, there is no footing
             return False
         if at.epoch.seq < 0 or at.epoch.state.watermark == BEGINNING:
             return False

@@ -1,7 +1,7 @@
 """Carries out correction plans of one step."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from penstock.columns.windows import first_window, windows_a_pane
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING
 from penstock.kinds.windowed.layout import instants
 from penstock.kinds.windowed.mapper import columns_of
 from penstock.kinds.windowed.wire import Wire
@@ -23,6 +24,7 @@ from penstock.lake.history.correction import Planner, spans_of, touched, within
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.position import BACKFILL, LATE, position
 from penstock.lake.history.view import answers_at, in_force
+from penstock.lake.log.freezes import frozen
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.read import Spans, read_table
@@ -56,8 +58,12 @@ class Corrector:
         """Carry out one plan; again, if it was interrupted."""
         total = changed = 0
         wanted = touched(self.tables, self.step, plan) if self._by_touch(plan) else None
+        if wanted is None and (gone := frozen(self.tables).window_from) > BEGINNING:
+            plan = replace(plan, since=gone if plan.since is None else max(gone, plan.since))
         known = self._known(plan, wanted)
-        asked = self._brought(plan) if wanted is None and plan.base is not None else wanted
+        asked = wanted
+        if wanted is None and plan.base is not None:
+            asked = within(self._brought(plan), plan.since, plan.until)
         chunks = self._chunks(plan, asked)
         application, there = plan.application(chunks), self._there(plan)
         for chunk, (low, high) in enumerate(chunks):

@@ -64,7 +64,7 @@ def inside(column: str, scope: Scope, more: int = 0) -> Column:
         return found
 
     if scope.whole:
-        return F.lit(True)
+        return within(scope.lowest, FOREVER)
     return reduce(lambda a, b: a | b, (within(first, last) for first, last in scope.starts))
 
 

@@ -20,6 +20,7 @@ from penstock.lake.proof.footing import (
     said,
     unfinished,
 )
+from penstock.lake.proof.ground import Ground
 from penstock.lake.proof.recount import Recount
 from penstock.lake.proof.retrace import Plans, Stretch, Trace, read_plans, retrace
 from penstock.lake.proof.scope import changed, everything, scoped
@@ -50,19 +51,22 @@ class StepAudit:
         self.ruled = audit.pipeline.ambiguous is not None
         self.events, self.began = audit.tables.events(audit.pipeline.types), audit.clock.now()
         self.footing, self.old = further or (None, None)
+        self.ground = opened.ground
+        self.base = self.footing or self.ground.footing
         self.planned = [r for r in planned if r["epoch"] == at.epoch.number]
         tables, footing = audit.tables, self.footing
         if footing is None or self.old is None:
-            finished = Plans(self.planned)
-            self.gone = [self._gone(Stretch(), finished)]
-            scope = everything(self.trace)
+            finished = Plans(self.planned, -1 if self.base is None else self.base.settled)
+            self.gone = [self._gone(Stretch(self.ground.begin), finished)]
+            scope = everything(self.trace, self.ground)
         else:
             finished = Plans(self.planned, footing.settled)
             new, old = Stretch(footing.head), self.old
             earlier = read_plans(tables, step, old.plans(at.epoch))
             self.gone = [self._gone(new, finished), self._gone(old, Plans(earlier))]
             touched = changed(tables, self.events, step, at, footing, finished)
-            scope = scoped(step, at, footing, self.trace, self.gone[1][1], touched)
+            lowest = self.ground.window_from
+            scope = scoped(step, at, footing, self.trace, self.gone[1][1], touched, lowest)
         self.finished = finished
         self.comparison = Comparison(
             audit.spark, tables, audit.pipeline.types, step, at, scope, finished
@@ -97,9 +101,9 @@ class StepAudit:
         if self.comparison.history_waits:  # its answers are pending, so is their count
             others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))
             out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
-        if self.footing is not None:
-            out |= {n: self.footing.totals[n] + out[n] for n in TOTALS if n != "pairs_preloaded"}
-            out["pairs_preloaded"] = self.footing.totals["pairs_preloaded"]
+        if self.base is not None:
+            out |= {n: self.base.totals[n] + out[n] for n in TOTALS if n != "pairs_preloaded"}
+            out["pairs_preloaded"] = self.base.totals["pairs_preloaded"]
         out["readings_assumed"] = 0 if self.ruled else out["readings_unclear"]
         accounted = ("on_time", "late", "open", "preloaded", "excluded")
         out["pairs_unaccounted"] = out["pairs_events"] - sum(out[f"pairs_{n}"] for n in accounted)
@@ -144,23 +148,24 @@ class StepAudit:
         """What was covered, and what the next audit goes on from."""
         footing, old, now = self.footing, self.old, micros(self.began)
         epoch, seq = self.at.epoch, self.at.sealed.seq
-        after, again, since, began, start = -1, 0, now, None, self.trace.marks[0][1]
+        after, again, since, began = self.ground.begin.seq, 0, now, None
+        start = self.trace.marks[0][1] if self.base is None else self.base.start
         stands = None
         if footing is not None and old is not None:
-            after, since, start = footing.head.seq, footing.since, footing.start
+            after, since = footing.head.seq, footing.since
             again = old.last - old.since.seq
             began, stands = footing.began or now, self.gone[1][1].end
             if old.until == footing.head.block:  # the round is complete
                 since, began, stands = began, None, None
         out |= {"records_new": seq - after, "records_again": again}
-        plan, waits = unfinished(self.planned, footing)
+        plan, waits = unfinished(self.planned, self.base)
         end = self.trace.end
         whole = footing is None
         text = "" if self.comparison.history_waits else Footing(
             epoch_of(epoch), decisions_digest(self.audit.tables, self.step, end.block), end, start,
             {n: out[n] for n in TOTALS}, self.finished.settled, plan, waits, stands, began, since,
         ).to_text()  # fmt: skip
-        told = said(out, footing, since)
+        told = said(out, footing, since, self.ground.begin.seq + 1)
         return out | {"everything": whole, "footing": text or None, "covered": told}
 
     def _overdue(self, interval: timedelta) -> Column:
@@ -216,8 +221,9 @@ def _micros_of(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A step at a position: its generations, and rows of ``corrections``."""
+    """A step at a position: its generations, rows of ``corrections``, and what is left for it."""
 
     at: Position
     registered: list[Generation]
     planned: list[dict[str, Any]]
+    ground: Ground

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 
 from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
-from penstock.core.errors import TransientError
+from penstock.core.errors import ConfigError, TransientError
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, micros
+from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.history.generation import current
 from penstock.lake.history.plans import CorrectionPlan, history_before, plans
 from penstock.lake.history.position import BACKFILL, DONE, LATE, PLANNED, Position, position
 from penstock.lake.history.view import late_at
+from penstock.lake.log.freezes import asked, frozen
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
@@ -47,14 +48,29 @@ class Planner:
             since: restrict to windows that start at or after it; none: all pending.
             until: restrict to windows that start before it.
             recheck: also compare answers that no late record touched.
+
+        Raises:
+            ConfigError: all windows of the range are frozen.
         """
+        low = None if since is None else micros(since)
+        high = None if until is None else micros(until)
+        self._refuse_frozen(high)
         self._plan_history()
         at = position(self.tables, self.step)
         if at is not None:
-            self._plan_late(at, since, until, recheck)
+            self._plan_late(at, low, high, recheck)
         planned, done = plans(self.tables, self.step)
         settle(self.tables.corrections())  # another run's plans are carried out, too
         return [p for p in planned if p.number not in done]
+
+    def _refuse_frozen(self, high: int | None) -> None:
+        gone = frozen(self.tables).window_from
+        if high is not None and high <= gone:
+            raise ConfigError(
+                f"{self.step.name}: windows that start before {instant(gone):%F %T} UTC are frozen"
+                " (keep), and their records have gone: their answers stay as they are. Correct a"
+                " later range"
+            )
 
     def _plan_history(self) -> None:
         """The answers of what was there before the epoch, as far as no former one gave them."""
@@ -67,18 +83,17 @@ class Planner:
             return
         base = history_before(self.tables, self.step, epoch)
         after, number = (-1, None) if base is None else (base["through_seq"], base["plan"])
+        low = left(self.tables, None)
         self._freeze(
-            epoch.number, BACKFILL, after, epoch.seq, epoch.state.watermark, None, None, base=number
+            epoch.number, BACKFILL, after, epoch.seq, epoch.state.watermark, low, None, base=number
         )
 
-    def _plan_late(
-        self, at: Position, since: datetime | None, until: datetime | None, recheck: bool
-    ) -> None:
+    def _plan_late(self, at: Position, low: int | None, high: int | None, recheck: bool) -> None:
         planned, _ = plans(self.tables, self.step)
         full = [p.through_seq for p in planned if p.reason == LATE and not p.restricted]
         after = max(full, default=-1)
-        low = None if since is None else micros(since)
-        high = None if until is None else micros(until)
+        if recheck:
+            low = left(self.tables, low)
         plan = CorrectionPlan(
             at.epoch.number, 0, LATE, after, at.sealed.seq, at.sealed.state.watermark,
             low, high, recheck,
@@ -157,8 +172,15 @@ def touched(
     if at is None:
         return tables.answers(step).schema.empty_table().select(names)
     told = Spans("last_seq", ((plan.after_seq + 1, plan.through_seq),))
-    late = within(late_at(tables, step, at, [], told), plan.since, plan.until)
+    since = max(frozen(tables).window_from, BEGINNING if plan.since is None else plan.since)
+    late = within(late_at(tables, step, at, [], told), since, plan.until)
     return late.group_by(names).aggregate([]).select(names)
+
+
+def left(tables: Tables, since: int | None) -> int | None:
+    """From which window start on all records are there, and will be while a plan is carried out."""
+    goes = asked(tables).window_from
+    return since if goes <= (BEGINNING if since is None else since) else goes
 
 
 def within(rows: pa.Table, since: int | None, until: int | None) -> pa.Table:

@@ -18,8 +18,9 @@ from penstock.core.window import WindowSpec
 from penstock.lake.log.blocks import EventTimes, newest_live_before, read_summaries
 from penstock.lake.log.fold import Fold
 from penstock.lake.storage.commit import Table
+from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.tables import Definition, Tables
+from penstock.lake.storage.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,12 @@ class Generation:
         block: the first block its query takes.
         seq: last ``arrival_seq`` before that block; -1: none.
         state: the watermark fold before that block.
-        slack: in force there when it was registered; none: a former version wrote down neither it
-            nor K.
+        slack: in force there when it was registered.
         controller: of the slack there; empty: it has seen nothing, or needs none.
         live: the source was to go on: an end before the epoch is none to it.
         started: when it was registered.
+        frozen: the log was frozen up to here, or was asked to be, when its epoch was folded from
+            what is left; -1: from the beginning.
     """
 
     step: str
@@ -46,10 +48,11 @@ class Generation:
     block: int
     seq: int
     state: WatermarkState
-    slack: SlackSpec | None
+    slack: SlackSpec
     controller: str
     live: bool
     started: datetime
+    frozen: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,12 @@ def generations(tables: Tables, step: Definition) -> list[Generation]:
             r["epoch"],
             r["start_block"],
             r["start_seq"],
-            WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], r["slack_us"] or 0),
-            None if r["slack"] is None else SlackSpec.from_text(r["slack"]),
+            WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], r["slack_us"]),
+            SlackSpec.from_text(r["slack"]),
             r["controller"] or "",
             bool(r["live"]),
             r["started_at"],
+            r["frozen_seq"],
         )
         for r in rows.sort_by("generation").to_pylist()
     ]

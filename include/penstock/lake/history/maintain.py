@@ -1,6 +1,6 @@
 """Maintenance: fewer, larger files; nothing that a sealed or planned reader needs goes away.
 
-No row of ``events`` is ever removed: readers go by ``arrival_seq``, never by files or versions.
+Readers go by ``arrival_seq``, never by files or versions. Rows go only with a freeze.
 """
 
 import logging
@@ -12,6 +12,7 @@ from deltalake.exceptions import CommitFailedError
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
 from penstock.lake.history.checkpoint import drop_former_checkpoints
+from penstock.lake.history.thinning import thin
 from penstock.lake.storage.commit import BY_HAND, KEEP_HOURS, Table, checkpoint, writer
 from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.durable import sync_commits
@@ -29,11 +30,13 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
     """Compact and vacuum the tables of one pipeline.
 
     Returns:
-        Files compacted by table, and former checkpoints removed, where there were any.
+        Rows that went with a freeze and files compacted by table, and former checkpoints removed,
+        where there were any.
     """
+    gone = thin(tables, pipeline)
     done = {name: _maintain(spec) for name, spec in specs_of(tables, pipeline).items()}
     done["checkpoints"] = drop_former_checkpoints(tables)
-    return {name: files for name, files in done.items() if files}
+    return gone | {name: files for name, files in done.items() if files}
 
 
 def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
@@ -47,6 +50,7 @@ def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
         "corrections": tables.corrections(),
         "decisions": tables.decisions(),
         "registry": tables.registry(),
+        "freezes": tables.freezes(),
     }
     for step in pipeline.specs:
         specs[f"answers/{step.name}"] = tables.answers(step)

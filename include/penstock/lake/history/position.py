@@ -15,8 +15,9 @@ from penstock.core.window import BEGINNING
 from penstock.lake.history.generation import Generation, Sealed, current
 from penstock.lake.history.sealed import last_sealed, sealed_rows
 from penstock.lake.storage.commit import Table
+from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.read import Spans, read_table
-from penstock.lake.storage.tables import Definition, Tables
+from penstock.lake.storage.tables import Tables
 
 SPEED, LATE, BACKFILL = "speed", "late", "backfill"
 PLANNED, DONE = "planned", "done"

@@ -22,7 +22,7 @@ from penstock.lake.history.checkpoint import (
 )
 from penstock.lake.history.generation import Generation, Sealed, controller_at, current, generations
 from penstock.lake.history.sealed import last_sealed
-from penstock.lake.history.start import after_history, completed
+from penstock.lake.history.start import after_history
 from penstock.lake.log.blocks import (
     SLACK,
     EventTimes,
@@ -32,6 +32,7 @@ from penstock.lake.log.blocks import (
     slack_changes,
 )
 from penstock.lake.log.fold import Fold
+from penstock.lake.log.freezes import asked
 from penstock.lake.log.proposed import DECLARED, declared
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
@@ -95,23 +96,19 @@ class Registry:
         lasts = last_sealed(self.tables, step, epoch.number)
         if self._goes_on_after_its_end(epoch, lasts):
             return self.begin_epoch(step, "live after its end"), Going.BEGINS
-        whole = completed(self.tables, step, epoch)
-        if whole is None:
-            reason = "a former version's start is not the log's"
-            return self.begin_epoch(step, reason), Going.BEGINS
         self._decide_slack(step)
         going = self._going(step, newest, lasts, checkpoint)
-        if newest.slack is not None and going is not Going.ASTRAY:
+        if going is not Going.ASTRAY:
             settle(self.tables.decisions(), self.tables.registry())
             return newest, going
         if not lasts:
-            block, seq, state, controller = epoch.block, epoch.seq, whole.state, ""
+            block, seq, state, controller = epoch.block, epoch.seq, epoch.state, ""
         else:
             block, seq, state = lasts[-1].block, lasts[-1].seq, lasts[-1].state
             controller = controller_at(self.tables, step, epoch.number, block)
         again = Generation(
             step.name, step.fingerprint, newest.number + 1, epoch.number, block, seq, state,
-            self._slack_at(step, block), controller, epoch.live, self.clock.now(),
+            self._slack_at(step, block), controller, epoch.live, self.clock.now(), epoch.frozen,
         )  # fmt: skip
         return self._register(step, again, "state rebuilt from the log"), Going.BEGINS
 
@@ -125,21 +122,25 @@ class Registry:
             reason: why.
             former: the epoch before; it stays where the new one would start as it does.
         """
-        blocks = read_summaries(self.tables)
+        goes = asked(self.tables)
+        blocks = read_summaries(self.tables, goes.block)
         past = generations(self.tables, step)
         number = past[-1].number + 1 if past else 0
-        block = blocks[-1].number + 1 if blocks else 0
-        seq = blocks[-1].last_seq if blocks else -1
+        block = blocks[-1].number + 1 if blocks else goes.block
+        seq = blocks[-1].last_seq if blocks else goes.seq
         self._decide_slack(step, block)
         slack = self._slack_at(step, block)
         fold = Fold(EventTimes(self.events), step.window)
+        fold.start(WatermarkState(), goes.seq, goes.newest, "")
         state = after_history(blocks, slack, fold, live=self.live)
         new = Generation(
             step.name, step.fingerprint, number, number, block, seq, state,
-            slack, "", self.live, self.clock.now(),
+            slack, "", self.live, self.clock.now(), goes.seq,
         )  # fmt: skip
         if former is not None:
-            same = replace(former, number=number, epoch=number, started=new.started)
+            same = replace(
+                former, number=number, epoch=number, started=new.started, frozen=new.frozen
+            )
             if same == new:
                 return former
         return self._register(step, new, reason)
@@ -168,10 +169,11 @@ class Registry:
             "t_max_us": state.t_max,
             "k_us": state.k,
             "slack_us": state.slack,
-            "slack": generation.slack.to_text() if generation.slack else None,
+            "slack": generation.slack.to_text(),
             "controller": generation.controller,
             "live": generation.live,
             "reason": reason,
+            "frozen_seq": generation.frozen,
             "started_at": generation.started,
         }
         table = pa.Table.from_pylist([row], schema=self.registry.spec.schema)

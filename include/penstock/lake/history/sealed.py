@@ -15,8 +15,9 @@ from penstock.core.slack import WatermarkState
 from penstock.core.window import FOREVER
 from penstock.lake.history.generation import Sealed, generations
 from penstock.lake.storage.commit import Table
+from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.read import DataFile, Spans, data_files, read_files, read_table
-from penstock.lake.storage.tables import Definition, Tables
+from penstock.lake.storage.tables import Tables
 
 SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
           "slack_us", "pairs_open", "late_total", "answered_total")  # fmt: skip

@@ -23,8 +23,9 @@ from penstock.lake.history.position import (
 )
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.storage.commit import Table
+from penstock.lake.storage.definition import Definition, FormerStep
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.tables import Definition, FormerStep, Tables
+from penstock.lake.storage.tables import Tables
 
 TYPES = {arrow: kind for kind, arrow in ARROW.items()}
 

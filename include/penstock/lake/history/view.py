@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from penstock.core.step import StepSpec
 from penstock.lake.history.position import BACKFILL, SPEED, Position, sealed_only
 from penstock.lake.storage.commit import Table
+from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.read import Spans, read_table
-from penstock.lake.storage.tables import Definition, Tables
+from penstock.lake.storage.tables import Tables
 
 ROW = "$row"
 """No column of a user has such a name."""

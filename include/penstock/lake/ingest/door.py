@@ -36,6 +36,7 @@ from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.files import DETAIL, Decided, decided, owner
+from penstock.lake.log.freezes import Freezes
 from penstock.lake.storage.commit import ConflictError, Table
 from penstock.lake.storage.drafts import Drafts
 from penstock.lake.storage.read import Tail, read_table
@@ -59,6 +60,7 @@ class Door:
         self.blocks = Table(tables.blocks())
         self.decisions = Table(tables.decisions())
         self._plan_tail = Tail(self.plans, "number", -1)
+        self._freezes = Freezes(tables)
         self._head = Head(tables, self.blocks)
         check_apart(pipeline, home, tables.lake)
         self._waiting = waiting_of(pipeline, home, tables.lake)
@@ -214,7 +216,7 @@ class Door:
         adopts = self._proposals()
         plan = Plan(
             number, kind, origin, self._head.next_seq, self._head.next_block, now, items, adopts,
-            self._definition, BLOCK,
+            self._definition, BLOCK, self._freezes.asked.refused_before,
         )  # fmt: skip
         rows = pa.Table.from_pylist([plan.row()], schema=self.plans.spec.schema)
         self.blocks.settle()  # of the plan before, whoever sealed it

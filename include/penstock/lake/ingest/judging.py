@@ -116,10 +116,11 @@ def _judged(
     newest: int,
     undeclared: Undeclared,
 ) -> Iterator[Part]:
+    judged_by = plan.arrived_at, newest, undeclared, plan.refused_before
     if len(held) > 1:
         try:
             received = _joined([received for _, received in held])
-            judged = judge(received, definition, plan.arrived_at, newest, undeclared)
+            judged = judge(received, definition, *judged_by)
         except (*BROKEN, MemoryError, RuntimeError):  # one of them is to blame: which says itself
             for one in held:
                 yield from _judged([one], plan, definition, newest, undeclared)
@@ -129,12 +130,12 @@ def _judged(
     item, received = held[0]
     with told_apart(item.path):
         try:
-            judged = judge(received, definition, plan.arrived_at, newest, undeclared)
+            judged = judge(received, definition, *judged_by)
         except BROKEN as broken:
             if is_of_system(broken):
                 raise
             received = unreadable(item, broken)
-            judged = judge(received, definition, plan.arrived_at, newest, undeclared)
+            judged = judge(received, definition, *judged_by)
         yield Part(item.path, *within(item, received, judged))
 
 

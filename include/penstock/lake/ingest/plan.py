@@ -9,7 +9,7 @@ from typing import Any
 from penstock.config.pipeline import Definition
 from penstock.core.errors import ConfigError
 from penstock.core.slack import BlockKind
-from penstock.core.window import instant, micros
+from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.seen import SeenIds
 from penstock.lake.ingest.source import Waiting, clears
@@ -46,6 +46,7 @@ class Plan:
         adopts: proposals that take effect with it.
         definition: text of the part of the pipeline file that verdicts depend on.
         block_size: records a block, at most.
+        refused_before: records with an earlier event time are refused, us.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Plan:
     adopts: str | None
     definition: str
     block_size: int
+    refused_before: int = BEGINNING
 
     @classmethod
     def of(cls, row: dict[str, Any], definition: str, block_size: int) -> "Plan":
@@ -79,6 +81,7 @@ class Plan:
             row["adopts"],
             row["definition"] or definition,
             row["block_size"] or block_size,
+            BEGINNING if row["refused_before_us"] is None else row["refused_before_us"],
         )
 
     def row(self) -> dict[str, Any]:
@@ -94,6 +97,7 @@ class Plan:
             "adopts": self.adopts,
             "definition": self.definition,
             "block_size": self.block_size,
+            "refused_before_us": None if (us := self.refused_before) == BEGINNING else us,
         }
 
 

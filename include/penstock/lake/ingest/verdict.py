@@ -33,6 +33,7 @@ NO_KEY = "missing key"
 NOT_ARRIVED = "arrival time ahead of ingest"
 TOO_FAR_AHEAD = "event time ahead of arrival"
 TOO_OLD = "event time before not_before"
+IS_FROZEN = "event time before what is kept"
 NOT_FINITE = "NaN or infinity"
 REPEATED = "repeated id"
 
@@ -87,6 +88,7 @@ def judge(
     arrived_at: int,
     newest: int = BEGINNING,
     undeclared: Undeclared | None = None,
+    refused_before: int = BEGINNING,
 ) -> Judged:
     """Cast the columns of an item and judge each record, apart from repeated ids.
 
@@ -96,6 +98,7 @@ def judge(
         arrived_at: arrival instant of the plan, us.
         newest: newest event time before these records, us.
         undeclared: fields that there are before these records; none: no record will be kept.
+        refused_before: earlier event times are refused: their windows are frozen, us.
     """
     raw = received.columns
     count = raw.num_rows
@@ -123,7 +126,7 @@ def judge(
     if read.ambiguous is Ambiguous.QUARANTINE:
         for name, where in read.unclear.items():
             judged.refuse(where, UNCLEAR, name)
-    _judge_values(judged, pipeline, arrived_at)
+    _judge_values(judged, pipeline, arrived_at, refused_before)
     return judged
 
 
@@ -186,7 +189,9 @@ class _Reading:
         self.failed[name] = self.failed[name] | bad if name in self.failed else bad
 
 
-def _judge_values(judged: Judged, pipeline: Definition, arrived_at: int) -> None:
+def _judge_values(
+    judged: Judged, pipeline: Definition, arrived_at: int, refused_before: int
+) -> None:
     table = judged.columns
     judged.refuse(_mask(pc.is_null(table["event_time"])), NO_EVENT_TIME, pipeline.event_time)
     for key in pipeline.keys:
@@ -197,6 +202,7 @@ def _judge_values(judged: Judged, pipeline: Definition, arrived_at: int) -> None
     judged.refuse(times > arrival + skew, TOO_FAR_AHEAD, pipeline.event_time)
     earliest = EARLIEST if pipeline.not_before is None else micros(pipeline.not_before)
     judged.refuse(times < earliest, TOO_OLD, pipeline.event_time)
+    judged.refuse(times < refused_before, IS_FROZEN, pipeline.event_time)
     for name, kind in pipeline.types.items():
         if kind is ColumnType.DOUBLE:
             strange = pc.invert(pc.fill_null(pc.is_finite(table[name]), True))

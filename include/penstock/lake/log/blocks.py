@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from penstock.columns.arrays import Longs
 from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackSpec
 from penstock.core.window import BEGINNING, FOREVER
+from penstock.lake.log.freezes import Freezes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, data_files, read_files, read_groups, read_table
 from penstock.lake.storage.tables import Tables
@@ -68,7 +69,8 @@ def accepted_upto(tables: Tables, seq: int) -> int:
 
 def newest_live_before(tables: Tables, block: int) -> int:
     """The newest live event time before a block, us; only files that may hold it are read."""
-    table, newest = Table(tables.blocks()), BEGINNING
+    gone = (freeze.newest for freeze in Freezes(tables).all() if freeze.block <= block)
+    table, newest = Table(tables.blocks()), max(gone, default=BEGINNING)
     delta, schema = table.newest(), table.spec.schema
     if delta is None:
         return newest

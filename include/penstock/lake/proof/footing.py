@@ -145,9 +145,8 @@ def contradicted(
 
 def epoch_of(epoch: Generation) -> list[Any]:
     """An epoch as it is registered, for a footing."""
-    slack = None if epoch.slack is None else epoch.slack.to_text()
     return [epoch.number, epoch.fingerprint, epoch.block, epoch.seq, *asdict(epoch.state).values(),
-            slack, epoch.controller, epoch.live]  # fmt: skip
+            epoch.slack.to_text(), epoch.controller, epoch.live]  # fmt: skip
 
 
 def decisions_digest(tables: Tables, step: StepSpec, before: int) -> str:
@@ -166,15 +165,21 @@ def unfinished(plans: list[dict[str, Any]], former: Footing | None) -> tuple[int
     return greatest, sorted(planned - done)
 
 
-def said(row: dict[str, Any], footing: Footing | None, since: int) -> str:
+def said(row: dict[str, Any], footing: Footing | None, since: int, frozen: int = 0) -> str:
     """What an audit of a step covered, for people.
 
     Args:
         row: its comparisons.
         footing: what it went on from; none: it covered everything.
         since: since when everything has been covered, us.
+        frozen: records of the log that were frozen before.
     """
     name, received = row["step"], row["through_seq"] + 1
+    if footing is None and frozen:
+        return (
+            f"{name}: everything that is kept was covered, {received - frozen:,} records. Before"
+            f" them {frozen:,} are frozen."
+        )
     if footing is None:
         return f"{name}: everything was covered, {received:,} records."
     share = row["records_again"] / max(footing.head.seq + 1, 1)

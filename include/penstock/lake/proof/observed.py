@@ -17,9 +17,9 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.history.generation import controller_at, lived
 from penstock.lake.history.position import BACKFILL, SPEED, Position, position, rows_of, sealed_only
-from penstock.lake.history.start import epoch_of
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.log.blocks import slack_changes
+from penstock.lake.log.freezes import frozen
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables, TableSpec
@@ -193,10 +193,13 @@ def measured(
     if step.slack.tuning is None:
         return []
     changes = slack_changes(tables, step.name)
-    before = (r for r in rows_of(tables, step, at) if r.seq <= since)
+    gone, rows = frozen(tables).seq, rows_of(tables, step, at)
+    before = (r for r in rows if gone <= r.seq <= since)
     last = max(before, default=None, key=lambda r: r.block)
+    if last is None and at.epoch.seq < gone:  # what is folded must still be there
+        last = next(r for r in rows if r.seq >= gone)
     text = controller_at(tables, step, at.epoch.number, last.block) if last else ""
-    start = last or epoch_of(tables, step, at.epoch)
+    start = last or at.epoch
     before_block = at.sealed.block
     return lived(tables, Table(events), step.window, start, before_block, changes, text).measured
 

@@ -16,7 +16,6 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.history.generation import Generation
 from penstock.lake.log.blocks import SLACK, event_times
-from penstock.lake.log.proposed import DECLARED
 from penstock.lake.proof.recount import Blocks
 from penstock.lake.proof.waypoint import BEGIN, Waypoint
 from penstock.lake.storage.commit import Table
@@ -49,14 +48,12 @@ class Way:
         rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
         decided = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")]).to_pylist()
         self.decided = [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in decided]
-        asked = [r for r in decided if r["reason"] == DECLARED and r["decided_at"] <= epoch.started]
-        said = SlackSpec.from_text(asked[-1]["value"]) if asked else step.slack
         self._controller: Controller | None = None
         self._newest = since.newest
         self._held: tuple[int, int, Longs, Longs] = (0, 0, *2 * [np.zeros(0, np.int64)])
         self.marks: list[Mark] = []
-        if since == BEGIN:  # former versions folded what the file said
-            first, self.start = epoch.block, self._start(epoch.slack or said)
+        if since.begins:
+            first, self.start = epoch.block, self._start(epoch.slack)
             self._controller = None  # an epoch's has seen nothing
         else:
             first, self.start = since.block, since.state

@@ -126,7 +126,7 @@ class Stretch:
 
     def within(self, column: str, first: int) -> Spans | None:
         """Rows with numbers from one on; none: all, for a whole log."""
-        whole = self.since == BEGIN and self.until is None
+        whole = self.since.begins and self.until is None
         return None if whole else Spans(column, ((first, self.last),))
 
     def rows(self, tables: Tables, step: StepSpec, at: Position) -> list[Sealed]:
@@ -138,7 +138,7 @@ class Stretch:
 
     def is_all(self, head: Waypoint) -> bool:
         """Whether it is all that came before a waypoint."""
-        return self.since == BEGIN and self.until == head.block
+        return self.since.begins and self.until == head.block
 
     def plans(self, epoch: Generation) -> pc.Expression:
         """True for rows of ``corrections`` of an epoch that speak for one of its numbers."""
@@ -272,8 +272,6 @@ def _generations(way: Way, at: Position, registered: list[Generation]) -> Iterat
                         {"block": at.sealed.block}, {"block": one.block})  # fmt: skip
             continue
         expected = _figures(way.seq(one.block), way.after(one.block))
-        if one.slack is None:  # a former version wrote it down without K
-            expected.pop("slack_us")
         yield from _unlike(
             "generation starts unlike the log", place, expected, _figures(one.seq, one.state)
         )
@@ -290,7 +288,7 @@ def _plans(
     rows = rows.filter(pc.equal(rows["epoch"], at.epoch.number))
     counts = dict(zip(*_counted(rows), strict=True))
     known = {(s.seq, s.state.watermark) for s in sealed}
-    if (elsewhere := {*prefixes} - {s.seq for s in sealed}) and way.since != BEGIN:
+    if (elsewhere := {*prefixes} - {s.seq for s in sealed}) and not way.since.begins:
         once = Spans("through_seq", tuple((seq, seq) for seq in sorted(elsewhere)))
         known |= {(s.seq, s.state.watermark) for s in rows_of(tables, step, at, once)}
     start = way.epoch.seq, way.start.watermark

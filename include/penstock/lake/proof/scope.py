@@ -18,6 +18,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 from penstock.lake.history.position import Position, rows_of
 from penstock.lake.proof.footing import Footing
+from penstock.lake.proof.ground import Ground
 from penstock.lake.proof.retrace import Plans, Span, Stretch, Trace
 from penstock.lake.proof.waypoint import BEGIN
 from penstock.lake.storage.commit import Table
@@ -29,6 +30,7 @@ LEAST = 1 << 20
 MOST_RUNS = 64
 
 Run = tuple[int, int]
+WHOLE = Ground()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Scope:
         old: of them, those that end after the first and up to the second closed in the stretch.
         starts: first and last start of the windows to compare, us; empty: all.
         cuts: positions at which watermarks become dense, or rare; each begins a run.
+        lowest: windows that start earlier are frozen, us.
     """
 
     marks: list[Mark]
@@ -56,6 +59,7 @@ class Scope:
     old: Run = (BEGINNING, BEGINNING)
     starts: tuple[Run, ...] = ()
     cuts: tuple[int, ...] = (0,)
+    lowest: int = BEGINNING
 
     @property
     def whole(self) -> bool:
@@ -64,13 +68,14 @@ class Scope:
 
     def reach(self, more: int = 0) -> tuple[Run, ...]:
         """Runs of window starts that are compared; ``more``: added to their ends, us."""
-        every = self.starts or ((BEGINNING, FOREVER),)
+        every = self.starts or ((self.lowest, FOREVER),)
         return tuple((first, min(last + more, FOREVER)) for first, last in every)
 
 
-def everything(trace: Trace) -> Scope:
-    """All windows of a log that was gone through as a whole."""
-    return Scope(trace.marks, trace.watermark, trace.spans, [])
+def everything(trace: Trace, ground: Ground = WHOLE) -> Scope:
+    """All windows of a log that was gone through as a whole, as far as it is left."""
+    seq = -1 if ground.footing is None else ground.begin.seq
+    return Scope(trace.marks, trace.watermark, trace.spans, [], seq=seq, lowest=ground.window_from)
 
 
 def older(tables: Tables, step: StepSpec, at: Position, footing: Footing) -> Stretch:
@@ -97,7 +102,13 @@ def older(tables: Tables, step: StepSpec, at: Position, footing: Footing) -> Str
 
 
 def scoped(
-    step: StepSpec, at: Position, footing: Footing, new: Trace, old: Trace, touched: Longs
+    step: StepSpec,
+    at: Position,
+    footing: Footing,
+    new: Trace,
+    old: Trace,
+    touched: Longs,
+    lowest: int = BEGINNING,
 ) -> Scope:
     """What is new, a stretch of older ground, and windows that changed.
 
@@ -111,10 +122,11 @@ def scoped(
         new: of what came since.
         old: of the stretch of older ground.
         touched: starts of windows that had closed and changed, us.
+        lowest: windows that start earlier are frozen, us.
     """
-    size, head = step.window.size, footing.head
-    first = BEGINNING if footing.old is None else old.marks[0][1]
-    before = max(at.epoch.seq, -1 if footing.old is None else footing.old.seq) + 1
+    size, head, since = step.window.size, footing.head, footing.old or BEGIN
+    first = BEGINNING if since.begins else old.marks[0][1]
+    before = max(at.epoch.seq, since.seq) + 1
     cuts = (0, before, old.end.seq + 1, head.seq + 1)
     marks = [
         (BEGINNING, footing.start),
@@ -131,8 +143,9 @@ def scoped(
         starts.append((max(closed - size + 1, BEGINNING), FOREVER))
     some = touched[(touched + size <= first) | (touched + size > last)]
     starts += runs(some[some + size <= closed], step.window.slide)
+    kept = ((max(low, lowest), high) for low, high in sorted(starts) if high >= lowest)
     return Scope(marks, new.watermark, new.spans, old.spans, head.seq, closed, (first, last),
-                 tuple(sorted(starts)), cuts)  # fmt: skip
+                 tuple(kept), cuts, lowest)  # fmt: skip
 
 
 def changed(

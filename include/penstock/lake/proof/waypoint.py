@@ -18,6 +18,7 @@ class Waypoint:
         newest: greatest event time of live records so far, us.
         state: the watermark fold.
         controller: of the slack; empty: none.
+        begins: nothing of the log is left before it: whoever folds from here begins anew.
     """
 
     block: int
@@ -25,7 +26,8 @@ class Waypoint:
     newest: int = BEGINNING
     state: WatermarkState = NOTHING
     controller: str = ""
+    begins: bool = False
 
 
-BEGIN = Waypoint(0, -1)
+BEGIN = Waypoint(0, -1, begins=True)
 """Before the first block."""

@@ -17,7 +17,8 @@ from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import Standing
 from penstock.lake.history.view import answers_at
 from penstock.lake.ingest.cast import cast
-from penstock.lake.storage.tables import Definition, Tables
+from penstock.lake.storage.definition import Definition
+from penstock.lake.storage.tables import Tables
 
 TOLERANCE = 1e-9
 """A double that a correction moved by less, relatively, has not changed for a reader."""

@@ -14,13 +14,13 @@ from penstock.core.step import StepSpec
 from penstock.lake.history.position import SPEED
 from penstock.lake.history.standing import Standing, standing, told
 from penstock.lake.history.view import answers_at, in_force
+from penstock.lake.log.blocks import newest_seq
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole
-from penstock.lake.storage.read import data_files, read_table
+from penstock.lake.storage.definition import Definition, FormerStep
+from penstock.lake.storage.read import data_files
 from penstock.lake.storage.tables import (
     UNDECLARED,
-    Definition,
-    FormerStep,
     Tables,
     TableSpec,
     opened,
@@ -131,8 +131,8 @@ def _public(answers: pa.Table) -> pa.Table:
 
 
 def _sealed(tables: Tables) -> int | None:
-    last = pc.max(read_table(Table(tables.blocks()), ["last_seq"])["last_seq"]).as_py()
-    return None if last is None else int(last)
+    last = newest_seq(tables)
+    return None if last < 0 else last
 
 
 def _log(

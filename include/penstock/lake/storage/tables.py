@@ -1,49 +1,23 @@
 """The tables of a pipeline: where they lie and what their rows are.
 
-Every table is Delta, append-only, without column mapping or deletion vectors, so that any Delta
-reader can read it. Instants are microseconds, UTC.
+Every table is Delta, without column mapping or deletion vectors, so that any Delta reader can read
+it. Rows are appended, never changed; they go only with a freeze. Instants are microseconds, UTC.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs
 
 from penstock.columns.types import ARROW, INSTANT, fields_of
-from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
 from penstock.core.place import uri_of
 from penstock.core.step import StepSpec
+from penstock.lake.storage.definition import Definition
 
 UNDECLARED = "undeclared"
 """Column of ``events`` with what typed sources have beside the declared columns, a struct. It comes
 with the first such field, and its fields with the records that have them."""
-
-
-@dataclass(frozen=True, slots=True)
-class FormerStep:
-    """A definition that the pipeline file no longer has: what its answers look like, no more.
-
-    Attributes:
-        name: the step's.
-        fingerprint: names the definition.
-        keys, values: columns of its answers.
-    """
-
-    name: str
-    fingerprint: str
-    keys: tuple[Column, ...]
-    values: tuple[Column, ...]
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """Names of the key columns."""
-        return tuple(key.name for key in self.keys)
-
-
-Definition: TypeAlias = StepSpec | FormerStep
-"""Of a step: the pipeline file's, or a former one as its tables tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +110,11 @@ class Tables:
                     ("adopts", pa.string()),
                     ("definition", pa.string()),
                     ("block_size", pa.int64()),
+                    ("refused_before_us", pa.int64()),
                 ]
             ),
             name="plans",
+            form=2,
         )
 
     def blocks(self) -> TableSpec:
@@ -208,11 +184,12 @@ class Tables:
                     ("controller", pa.string()),
                     ("live", pa.bool_()),
                     ("reason", pa.string()),
+                    ("frozen_seq", pa.int64()),
                     ("started_at", INSTANT),
                 ]
             ),
             name="registry",
-            form=2,
+            form=3,
         )
 
     def corrections(self) -> TableSpec:
@@ -241,6 +218,29 @@ class Tables:
                 ]
             ),
             name="corrections",
+        )
+
+    def freezes(self) -> TableSpec:
+        """One freeze, as it was asked for or as it took effect, a row.
+
+        Of a frozen stretch of the log ``steps`` holds what audits of each step go on from.
+        """
+        return TableSpec(
+            self.uri("freezes"),
+            pa.schema(
+                [
+                    ("number", pa.int64()),
+                    ("state", pa.string()),
+                    ("through_seq", pa.int64()),
+                    ("block", pa.int64()),
+                    ("newest_us", pa.int64()),
+                    ("window_from_us", pa.int64()),
+                    ("refused_before_us", pa.int64()),
+                    ("steps", pa.string()),
+                    ("recorded_at", INSTANT),
+                ]
+            ),
+            name="freezes",
         )
 
     def audits(self) -> TableSpec:

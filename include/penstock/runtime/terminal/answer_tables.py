@@ -11,7 +11,8 @@ from rich.text import Text
 from penstock.config.pipeline import Pipeline
 from penstock.lake.history.standing import Standing
 from penstock.lake.serve.revisions import Answers, Shown, all_revisions
-from penstock.lake.storage.tables import Definition, Tables
+from penstock.lake.storage.definition import Definition
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal.words import (
     NARROW,
     NOTHING,

@@ -121,6 +121,7 @@ def _show_records(plan: Explanation, out: Console) -> None:
     rows = [
         ("event time", f"column {plan.event_time}; without a zone it is read as {plan.zone}"),
         ("arrival", plan.arrival_time),
+        ("kept", plan.kept),
     ]
     if plan.clock_changes:
         rows.append(("clocks", plan.clock_changes))
@@ -172,7 +173,7 @@ def _show_sample(sample: Sample, out: Console) -> None:
 
 
 def _show_tables(tables: Tables, pipeline: Pipeline, out: Console) -> None:
-    head("Tables (Delta, append-only)", out)
+    head("Tables (Delta)", out)
     base = tables.uri()
     out.print(Text(f"  all below {base}"), soft_wrap=True)
     rows = [
@@ -181,6 +182,7 @@ def _show_tables(tables: Tables, pipeline: Pipeline, out: Console) -> None:
         (tables.uri("blocks"), "sealed blocks of the log"),
         (tables.uri("corrections"), "plans of corrections, and which are done"),
         (tables.uri("audits"), "what each audit compared and found"),
+        (tables.uri("freezes"), "up to where the log is closed for good"),
     ]
     for step in pipeline.specs:
         rows.append((tables.answers(step).uri, "answers, every revision"))

@@ -16,6 +16,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.history.position import BACKFILL
 from penstock.lake.history.standing import standing, told
+from penstock.lake.log.freezes import frozen
 from penstock.lake.serve import show as shows
 from penstock.lake.serve.revisions import answers
 from penstock.lake.serve.show import StepState
@@ -45,7 +46,11 @@ def show_answers(
     out.print(Text.assemble((pipeline.name, "bold"), f"  {pipeline.description}"))
     audit = read_json(settings.docs / pipeline.name / "latest.json")
     folder = settings.docs / pipeline.name
-    out.print(pairs(("stream", _stream(settings, pipeline)), ("audit", _audit(audit, folder))))
+    rows = [("stream", _stream(settings, pipeline)), ("audit", _audit(audit, folder))]
+    if (gone := frozen(tables)).seq >= 0:
+        said = f"windows before {at(instant(gone.window_from))}: the records up to number"
+        rows.append(("frozen", Text(f"{said} {gone.seq:,} have gone, their answers stay")))
+    out.print(pairs(*rows))
     for step in steps:
         state, shown = shows.state(tables, step), standing(tables, step)
         head(f"Step {step.name}", out)

@@ -1,0 +1,179 @@
+"""Takes away what a freeze made needless: records, late rows, rows of control, former answers.
+
+It goes by positions and values, never by files, as every reader does. What goes from a table is one
+commit under the freeze's number: it is done once, whoever does it.
+"""
+
+import logging
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from penstock.columns.types import INSTANT
+from penstock.config.pipeline import Pipeline
+from penstock.core.crash import reached
+from penstock.core.step import StepSpec
+from penstock.core.window import micros
+from penstock.lake.history.plans import plans
+from penstock.lake.history.position import BACKFILL, Position, position
+from penstock.lake.history.view import ROW, answers_at
+from penstock.lake.log.freezes import NOTHING, Freeze, Freezes, frozen
+from penstock.lake.storage.commit import BY_HAND, Table, settle, writer
+from penstock.lake.storage.durable import sync_commits
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables, TableSpec
+
+log = logging.getLogger(__name__)
+
+APPLICATION = "thin"
+
+
+def thin(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
+    """Take away what the newest freeze made needless; returns rows by table, where any went."""
+    freeze = frozen(tables)
+    if freeze.seq < 0 or any(_unfinished(tables, step) for step in pipeline.specs):
+        return {}
+    settle(tables.freezes())
+    events = tables.events(pipeline.types)
+    gone = {
+        "events": _before(events, "arrival_seq", freeze.seq + 1, freeze, _known(pipeline, tables)),
+        "blocks": _before(tables.blocks(), "block", freeze.block - 1, freeze),
+    }
+    for step in pipeline.specs:
+        gone |= _of_step(tables, step, freeze)
+    return {f"{name}, frozen": rows for name, rows in gone.items() if rows}
+
+
+def _unfinished(tables: Tables, step: StepSpec) -> bool:
+    """Whether a correction may be reading what is to go."""
+    planned, done = plans(tables, step)
+    return bool({plan.number for plan in planned} - done)
+
+
+def _known(pipeline: Pipeline, tables: Tables) -> tuple[str, pc.Expression] | None:
+    """Records whose id no later one can repeat; none: all."""
+    if pipeline.id is None:
+        return None
+    if pipeline.arrival_time is None:
+        rows = read_table(Table(tables.blocks()), ["arrived_at"])
+        least = micros(pc.max(rows["arrived_at"]).as_py())
+    else:
+        least = frozen(tables).refused_before - micros(pipeline.skew)
+    least -= micros(pipeline.id.horizon)
+    return f"ingest_time < {_literal(least)}", pc.field("ingest_time") < pa.scalar(
+        least, pa.int64()
+    ).cast(INSTANT)
+
+
+def _of_step(tables: Tables, step: StepSpec, freeze: Freeze) -> dict[str, int]:
+    at = position(tables, step)
+    if at is None:
+        return {}
+    late, control = tables.late(step, []), tables.control(step)
+    return {
+        f"late/{step.name}": _before(late, "last_seq", freeze.seq + 1, freeze),
+        f"control/{step.name}": _before(control, "through_seq", freeze.seq, freeze, _passed(at)),
+        f"answers/{step.name}": _fold(tables, step, at, freeze),
+    }
+
+
+def _passed(at: Position) -> tuple[str, pc.Expression]:
+    """Micro-batches that are not the last one of their generation."""
+    sql, where = [], pc.scalar(True)
+    for last in at.lasts:
+        number, batch = last.generation, last.micro_batch
+        sql.append(f"NOT (generation = {number} AND micro_batch = {batch})")
+        where &= ~((pc.field("generation") == number) & (pc.field("micro_batch") == batch))
+    return " AND ".join(sql), where
+
+
+def _before(
+    spec: TableSpec,
+    column: str,
+    first: int,
+    freeze: Freeze,
+    more: tuple[str, pc.Expression] | None = None,
+) -> int:
+    """Take away rows with a smaller value of a column; ``more``: as SQL and for pyarrow."""
+    table = Table(spec)
+    if table.newest() is None or _is_done(table, freeze):
+        return 0
+    sql, where = (f"{column} < {first}", None) if more is None else (
+        f"{column} < {first} AND {more[0]}", more[1])  # fmt: skip
+    count = read_table(table, [column], where, Spans(column, ((0, first - 1),))).num_rows
+    return count if count and _put(table, freeze, sql, None) else 0
+
+
+def _fold(tables: Tables, step: StepSpec, at: Position, freeze: Freeze) -> int:
+    """Take away answers that another had replaced up to a freeze, but those of a history."""
+    table, until = Table(tables.answers(step)), freeze.seq - 1
+    if table.newest() is None or _is_done(table, freeze):
+        return 0
+    then, since = at.up_to(until), _former(tables, freeze).seq
+    fresh = answers_at(tables, step, then, Spans("through_seq", ((since, until),)))
+    if not fresh.num_rows:
+        return 0
+    ends = pc.min_max(pc.cast(fresh["window_start"], pa.int64())).as_py()
+    windows = Spans("window_start", ((ends["min"], ends["max"]),))
+    former = replaced(answers_at(tables, step, then, windows), step)
+    every = read_table(table, where=pc.field("through_seq") <= until, within=windows)
+    stay = every.join(former, former.column_names, join_type="left anti")
+    sql = " AND ".join([
+        f"through_seq < {freeze.seq}",
+        f"window_start >= {_literal(ends['min'])}", f"window_start <= {_literal(ends['max'])}",
+    ])  # fmt: skip
+    gone = every.num_rows - stay.num_rows
+    return gone if gone and _put(table, freeze, sql, stay) else 0
+
+
+def _literal(us: int) -> str:
+    """An instant in the SQL of a predicate."""
+    return f"arrow_cast({us}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+def replaced(answers: pa.Table, step: StepSpec) -> pa.Table:
+    """Which answers another of their window and key has replaced: what they are known by."""
+    by = ["window_start", *step.key_names]
+    rows = answers.sort_by([("through_seq", "ascending"), ("revision", "ascending")])
+    rows = rows.append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
+    last = rows.group_by(by, use_threads=False).aggregate([(ROW, "max")])[f"{ROW}_max"]
+    former = rows.filter(~pc.field(ROW).isin(last.combine_chunks()))
+    former = former.filter(pc.field("reason") != BACKFILL)
+    return former.group_by([*by, "through_seq", "revision", "reason"]).aggregate([])
+
+
+def _former(tables: Tables, freeze: Freeze) -> Freeze:
+    return next((f for f in Freezes(tables).all() if f.number == freeze.number - 1), NOTHING)
+
+
+def _is_done(table: Table, freeze: Freeze) -> bool:
+    done = table.last(APPLICATION)
+    return done is not None and done >= freeze.number
+
+
+def _put(table: Table, freeze: Freeze, sql: str, rows: pa.Table | None) -> bool:
+    """Put rows, or none, in the place of all of which something is true; whether it was done.
+
+    Not by DELETE or MERGE: those write text that pyarrow cannot filter (deltalake 1.6).
+    """
+    delta, spec = table.refresh(), table.spec
+    table.settle()
+    before, schema = delta.version(), pa.schema(delta.schema())
+    content = schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
+    properties = CommitProperties(app_transactions=[Transaction(APPLICATION, freeze.number)])
+    reached("before thin", spec.name)
+    try:
+        write_deltalake(
+            delta, content, mode="overwrite", predicate=sql, writer_properties=writer(spec.schema),
+            commit_properties=properties, post_commithook_properties=BY_HAND,
+            partition_by=[*spec.partitioned] or None,
+        )  # fmt: skip
+    except CommitFailedError:  # a writer was faster: the next run does it
+        log.info("nothing taken away this time table=%s", spec.uri)
+        return False
+    reached("within thin", spec.name)
+    sync_commits(spec.uri, range(before + 1, delta.version() + 1))
+    reached("after thin", spec.name)
+    return True

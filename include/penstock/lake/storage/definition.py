@@ -1,0 +1,32 @@
+"""What a step's tables go by: its definition, or a former one as its tables tell it."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.core.expression import Column
+from penstock.core.step import StepSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FormerStep:
+    """A definition that the pipeline file no longer has: what its answers look like, no more.
+
+    Attributes:
+        name: the step's.
+        fingerprint: names the definition.
+        keys, values: columns of its answers.
+    """
+
+    name: str
+    fingerprint: str
+    keys: tuple[Column, ...]
+    values: tuple[Column, ...]
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Names of the key columns."""
+        return tuple(key.name for key in self.keys)
+
+
+Definition: TypeAlias = StepSpec | FormerStep
+"""Of a step: the pipeline file's, or a former one as its tables tell it."""
