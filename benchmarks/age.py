@@ -4,11 +4,15 @@
 
 The metadata of so many days is made directly: a block and a micro-batch a second, 5,000 records
 each; old ones in files of a day, as maintenance leaves them, the recent ones in a file each. Then
-what runs again and again is timed, from nothing open: the median of five.
+what runs again and again is timed, from nothing open: the median of five. Memory is the most that a
+process of its own holds that does each twenty times.
 """
 
 import argparse
 import gc
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -147,23 +151,53 @@ def seconds(work: Callable[[], Any]) -> float:
     return median(found)
 
 
+PROCESSES = {
+    "watch": ("position", "watch"),
+    "driver": ("position", "start of a door", "first offset of a query", "start of a generation"),
+}
+
+
+def memory(home: Path, name: str) -> float:
+    """What a process needs, MiB."""
+    command = [sys.executable, __file__, "--probe", name, "--home", str(home)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def probe(home: Path, name: str) -> None:
+    """Do in this process what one of ``PROCESSES`` does, and print what it took."""
+    pipeline, tables = measuring.pipeline_in(home, PIPELINE)
+    works = tried(home, pipeline, tables, pipeline.specs[0])
+    for work in PROCESSES[name]:
+        for _ in range(20):
+            works[work]()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
 def main() -> None:
     """Run and print a Markdown table."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--probe", choices=PROCESSES, help=argparse.SUPPRESS)
+    parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--days", type=int, nargs="*", default=[1, 30])
     parser.add_argument("--recent", type=int, default=600)
     args = parser.parse_args()
+    if args.probe:
+        probe(args.home, args.probe)
+        return
     times: dict[str, list[float]] = {}
     state = measuring.machine()
     for days in args.days:
         with tempfile.TemporaryDirectory() as scratch:
             home = Path(scratch)
             for name, work in tried(home, *aged(home, days, args.recent)).items():
-                times.setdefault(name, []).append(seconds(work))
+                times.setdefault(f"{name}, ms", []).append(1e3 * seconds(work))
+            for name in PROCESSES:
+                times.setdefault(f"memory of the {name}, MiB", []).append(memory(home, name))
     print(f"\n{state}\n")
-    heads = ("", *(f"day {days}, ms" for days in args.days), "last / first")
+    heads = ("", *(f"day {days}" for days in args.days), "last / first")
     body = [
-        (name, *(f"{1e3 * t:.0f}" for t in some), f"{some[-1] / some[0]:.2f}")
+        (name, *(f"{each:.0f}" for each in some), f"{some[-1] / some[0]:.2f}")
         for name, some in times.items()
     ]
     print(measuring.markdown(heads, body))

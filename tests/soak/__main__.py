@@ -103,7 +103,7 @@ class Soak:
         done = self.jobs.done
         print(
             f"{now.seconds / 60:5.1f} min  sent {now.sent:,}  sealed {now.sealed:,}"
-            f"  late pairs {now.late:,}  quarantined {now.quarantined:,}"
+            f"  kept {now.kept:,}  late pairs {now.late:,}  quarantined {now.quarantined:,}"
             f"  faults {len(self.faults.done)}  audits green {done['audit']}"
             f"  corrected {done['correct']}  maintained {done['maintain']}"
             f"  memory {now.memory_mib:,.0f} MiB  files {now.live_files:,} live"

@@ -7,15 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from penstock.core.place import path_of
-from penstock.core.step import StepSpec
+from penstock.lake.history.balance import balance
 from penstock.lake.history.checkpoint import newest_checkpoint
 from penstock.lake.history.position import position
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import read_table
+from penstock.lake.storage.read import data_files
 from tests.soak.feeder import Feeder
 from tests.soak.keeper import tree
 from tests.soak.scene import Scene
@@ -31,6 +30,7 @@ class Sample:
     Attributes:
         seconds: since the beginning.
         sealed: records that every step is sealed up to.
+        kept: records that are there, neither refused nor frozen.
         late, state_pairs: pairs late so far, pairs open, over both steps.
         memory_mib: resident memory of the stream's processes, shared pages once.
         live_files: data files a reader of the tables opens.
@@ -43,6 +43,7 @@ class Sample:
     seconds: float
     sent: int
     sealed: int
+    kept: int
     late: int
     quarantined: int
     state_pairs: int
@@ -90,13 +91,14 @@ class Gauges(threading.Thread):
         scene, sent = self.scene, self.feeder.sent
         specs = scene.pipeline.specs
         at = [position(scene.tables, step) for step in specs]
-        blocks = read_table(Table(scene.tables.blocks()), ["quarantined"])
+        found = [each for step in specs if (each := balance(scene.tables, step)) is not None]
         sample = Sample(
             seconds=time.monotonic() - self.began,
             sent=sent,
             sealed=min(0 if a is None else a.sealed.seq + 1 for a in at),
-            late=sum(self._late(step) for step in specs),
-            quarantined=pc.sum(blocks["quarantined"]).as_py() or 0,
+            kept=self._kept(),
+            late=sum(each.late for each in found),
+            quarantined=max((each.quarantined for each in found), default=0),
             state_pairs=sum(0 if a is None else a.sealed.open_pairs for a in at),
             memory_mib=sum(_resident(p) for p in tree(scene)) / MEBI,
             **self._files(),
@@ -107,9 +109,9 @@ class Gauges(threading.Thread):
         self.samples.append(sample)
         return sample
 
-    def _late(self, step: StepSpec) -> int:
-        rows = read_table(Table(self.scene.tables.control(step)), ["pairs_late"])
-        return pc.sum(rows["pairs_late"]).as_py() or 0
+    def _kept(self) -> int:
+        delta = Table(self.scene.tables.events(self.scene.pipeline.types)).newest()
+        return 0 if delta is None else sum(f.rows for f in data_files(delta, "arrival_seq"))
 
     def _state(self, query: str) -> int:
         folder = path_of(newest_checkpoint(self.scene.tables, query).uri)

@@ -16,6 +16,7 @@ MOST_GROWTH = 1.6
 BOUNDED = {
     "memory_mib": "memory of the stream's processes, MiB",
     "live_files": "live data files",
+    "kept": "records that are kept",
     "state_pairs": "open pairs",
     "state_mib": "Spark's checkpoints in use, MiB",
     "spark_files": "files of Spark's checkpoints",
@@ -79,6 +80,9 @@ def page(told: Told) -> str:
         "",
         *_table(["step", *next(iter(told.balance.steps.values()), {})],
                 [[name, *row.values()] for name, row in told.balance.steps.items()]),
+        "",
+        f"{told.balance.frozen:,} records were frozen and went; {told.balance.too_old:,} came too"
+        " late for what is kept, and were refused.",
         "",
         "`pairs` and `answers` are DuckDB's, `wrong` counts answers in force that are wrong,"
         " missing, extra or doubled.",

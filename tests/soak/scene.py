@@ -16,6 +16,8 @@ from penstock.runtime.streams.paths import StreamPaths
 NAME = "soak"
 SLIDING, TUMBLING = "per_site", "per_kind"
 IDLE_SECONDS = 8
+KEEP = "PT3H"
+"""Of event time, which runs some twenty times as fast as the clock: a few minutes."""
 STEPS: dict[str, Any] = {
     SLIDING: {
         "keys": ["site"],
@@ -110,6 +112,7 @@ class Scene:
             "id": {"column": "uid", "horizon": "PT10M"},
             "steps": self.steps,
             "audit": {"cron": "7 * * * *"},
+            "keep": KEEP,
         }  # fmt: skip
         folder = self.settings.pipelines
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,19 @@
 """The end's judgement: DuckDB over what the feeder wrote down. Shares no code with the product."""
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.lake.history.balance import balance
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
+from penstock.lake.ingest.verdict import IS_FROZEN
+from penstock.lake.log.freezes import asked, frozen
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.soak.scene import SLIDING, TUMBLING, Scene
@@ -41,12 +45,16 @@ class Balance:
     """Where everything went, at the end.
 
     Attributes:
+        frozen: records that went with a freeze.
+        too_old: good records that came when their windows were frozen, or about to be.
         wrong: what is not as it must be, in words; empty: all is well.
     """
 
     received: int = 0
     accepted: int = 0
     quarantined: int = 0
+    frozen: int = 0
+    too_old: int = 0
     steps: dict[str, dict[str, int]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
@@ -108,6 +116,17 @@ class Truth:
         doubled = self._one(f"select sum(more) from ({each})")
         return right, wrong + doubled, str(first or "")
 
+    def refuse(self, rows: pa.Table, before: int) -> int:
+        """Records were refused for their age; how many of them were not as old, us."""
+        uids = [json.loads(raw)["uid"] for raw in rows["raw"].to_pylist()]
+        old = pa.table({"uid": pa.array(uids, pa.int64()), "place": rows["place"]})
+        self.db.register("old", old)
+        young = f"select count(*) from record semi join old using (uid) where happened >= {before}"
+        found = self._one(young)
+        self.db.execute("delete from record where uid in (select uid from old)")
+        self.db.execute("delete from refused where place in (select place from old)")
+        return found
+
     def wrong_refusals(self, quarantine: pa.Table) -> list[Any]:
         """Records refused that should not be, the other way round, or for another reason."""
         self.db.register("quarantine", quarantine)
@@ -122,10 +141,21 @@ class Truth:
         return int(value or 0)
 
 
+def _without_too_old(scene: Scene, places: pa.Table, truth: Truth, out: Balance) -> pa.Table:
+    """Refusals but those of records that came when their windows were frozen, or about to be."""
+    old = pc.equal(places["reason"], IS_FROZEN)
+    rows, before = places.filter(old), asked(scene.tables).refused_before
+    if young := truth.refuse(rows, before):
+        out.wrong.append(f"{young} records were refused as too old that are not")
+    out.frozen, out.too_old = frozen(scene.tables).seq + 1, rows.num_rows
+    return places.filter(pc.invert(old)).drop_columns(["raw"])
+
+
 def judged(scene: Scene, sent: int, truth: Truth) -> Balance:
     """The balance of the lake as it is now, and everything that is wrong with it."""
     out = Balance()
-    places = read_table(Table(scene.tables.quarantine()), ["place", "reason"])
+    places = read_table(Table(scene.tables.quarantine()), ["place", "reason", "raw"])
+    places = _without_too_old(scene, places, truth, out)
     if wrong := truth.wrong_refusals(places):
         out.wrong.append(f"quarantine is not what was sent: {wrong}")
     for step in scene.pipeline.specs:

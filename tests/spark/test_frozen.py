@@ -1,6 +1,13 @@
 """What is older than a pipeline keeps goes, and nothing that is asked of the rest changes."""
 
+import os
 import random
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +22,7 @@ from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import timely_answers
 from penstock.lake.ingest import door as door_module
+from penstock.lake.ingest.verdict import IS_FROZEN
 from penstock.lake.log.freezes import frozen
 from penstock.lake.proof import scope
 from penstock.lake.proof.freezing import Freezer
@@ -23,12 +31,12 @@ from penstock.lake.storage.read import read_table
 from penstock.spark import chunks
 from tests import reference as ref
 from tests.answers import Memory, assert_same, blocks_of, rows_by_pair
-from tests.doubles import Killed
+from tests.doubles import Killed, RisingClock
 from tests.forgery import audited
 from tests.lakes import Lake, World, make_lake
-from tests.spark.conftest import lived
+from tests.spark.conftest import lived, python_path
 from tests.steps import CASES, case_of
-from tests.streams import disordered, write_jsonl
+from tests.streams import BEGIN, disordered, write_jsonl
 
 pytestmark = pytest.mark.spark
 FILES, EACH = 7, 80
@@ -110,6 +118,100 @@ def test_what_is_kept_is_answered_and_audited_as_if_all_were_there(
     assert 0 < every.row["answers_compared"] < truth.row["answers_compared"]
 
 
+def come(lake: Lake, name: str, minutes: float, *old: dict[str, Any]) -> None:
+    """Records from so long after the beginning on, and old ones, are there and taken in."""
+    begin = BEGIN + timedelta(minutes=minutes)
+    rows = disordered(EACH, seed=len(name), apart=1.0, late_share=0.0, begin=begin)
+    write_jsonl(lake.home / "live" / name, [*rows, *old])
+    lake.ingest()
+
+
+@pytest.fixture(scope="module")
+def due(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake of which the next run of maintenance freezes the greater part."""
+    with pytest.MonkeyPatch.context() as patch:
+        small.__wrapped__(patch)
+        lake = arrived(None, tmp_path_factory.mktemp("due"), "PT8M")
+        assert maintained(lake) == "", "nothing was audited"
+        audited(quick, lake, lake.clock.now(), kept=True)
+        assert maintained(lake) == "", "all of it is young"
+        come(lake, "later", 120)
+        lake.query(blocks=3).run()
+        asked = maintained(lake)
+        assert asked.endswith(" will be frozen")
+        assert maintained(lake) == f"{asked}: once the stream takes in more"
+        old = disordered(2, seed=1)
+        come(lake, "and later", 125, *old)
+        refused = [r for r in rows_of(lake, "quarantine") if r["reason"] == IS_FROZEN]
+        assert len(refused) == len(old)
+        assert maintained(lake) == f"{asked}: once s has answered what came before"
+        lake.query(blocks=3).run()
+        said = maintained(lake)
+        assert said.startswith(f"{asked}: once s has passed an audit of the first ")
+        found = audited(quick, lake, lake.clock.now(), kept=True)
+        assert (found.red, found.said) == (set(), ())
+        return lake
+
+
+def copied(lake: Lake, home: Path) -> Lake:
+    shutil.copytree(lake.home / "lake", home / "lake")
+    return replace(lake, home=home, clock=RisingClock())
+
+
+def told(lake: Lake) -> Any:
+    """All rows of the tables of which something goes, and the answers."""
+    tables = ("events", "blocks", "late", "control", "answers")
+    rows = {name: sorted(map(repr, rows_of(lake, name))) for name in tables}
+    return rows, lake.in_force(), balance(lake.tables, lake.step)
+
+
+KILLS = ["before freeze freezes", "within freeze freezes", "after freeze freezes"] + [
+    f"{when} thin {table}"
+    for table in ("events", "blocks", "late", "control", "answers")
+    for when in ("before", "within", "after")
+]
+FEW = ("within freeze freezes", "within thin events", "before thin control")
+MAINTAIN = """
+import sys
+from pathlib import Path
+from tests.spark.test_frozen import maintained
+from tests.lakes import make_lake
+from tests.steps import CASES
+maintained(make_lake(Path(sys.argv[1]), CASES["sites"], keep="PT8M"))
+"""
+
+
+@pytest.mark.parametrize(
+    "point", [p if p in FEW else pytest.param(p, marks=pytest.mark.all) for p in KILLS]
+)
+def test_maintenance_that_is_killed_goes_on(due: Lake, tmp_path: Path, point: str) -> None:
+    whole, killed = copied(due, tmp_path / "whole"), copied(due, tmp_path / "killed")
+    assert maintained(whole).endswith(" are frozen")
+    trace = tmp_path / "trace"
+    environment = os.environ | {"PENSTOCK_CRASH_TRACE": str(trace), "PENSTOCK_CRASH_AT":
+                                f"{point}:1", "PYTHONPATH": python_path()}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", MAINTAIN, str(killed.home)], env=environment, check=False,
+        start_new_session=True,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL
+    maintained(killed)
+    maintained(killed)
+    assert told(killed) == told(whole)
+    assert frozen(killed.tables) == frozen(whole.tables)
+    assert len(rows_of(killed, "events")) < len(rows_of(due, "events"))
+
+
+def test_what_is_frozen_is_not_corrected(due: Lake, tmp_path: Path) -> None:
+    lake = copied(due, tmp_path)
+    before = lake.in_force()
+    assert maintained(lake).endswith(" are frozen")
+    with pytest.raises(ConfigError, match="are frozen"):
+        lake.correct(BEGIN, BEGIN + timedelta(minutes=5), recheck=True)
+    lake.correct(recheck=True)
+    assert lake.in_force() == before
+
+
 def remembered(lake: Lake, memory: Memory) -> None:
     """Every law that freezing must leave alone, against an oracle that forgets nothing."""
     at = position(lake.tables, lake.step)
@@ -127,9 +229,7 @@ def remembered(lake: Lake, memory: Memory) -> None:
     settled = expected.corrected.keys() - lake.pending(at)
     assert settled <= in_force.keys()
     answers = rows_by_pair(lake.step, timely_answers(lake.tables, lake.step), "through_seq")
-    gone = frozen(lake.tables).window_from
-    timely = {pair: row for pair, row in expected.timely.items() if pair[0] >= gone}
-    assert_same(timely, {pair: row for pair, row in answers.items() if pair[0] >= gone})
+    assert_same(expected.timely, answers)
 
 
 class Freezing(World):

@@ -17,7 +17,7 @@ from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
 from penstock.lake.history.plans import plans
-from penstock.lake.history.position import BACKFILL, Position, position
+from penstock.lake.history.position import LATE, Position, position
 from penstock.lake.history.view import ROW, answers_at
 from penstock.lake.log.freezes import NOTHING, Freeze, Freezes, frozen
 from penstock.lake.storage.commit import BY_HAND, Table, settle, writer
@@ -107,7 +107,7 @@ def _before(
 
 
 def _fold(tables: Tables, step: StepSpec, at: Position, freeze: Freeze) -> int:
-    """Take away answers that another had replaced up to a freeze, but those of a history."""
+    """Take away corrected answers that another had replaced up to a freeze."""
     table, until = Table(tables.answers(step)), freeze.seq - 1
     if table.newest() is None or _is_done(table, freeze):
         return 0
@@ -134,13 +134,16 @@ def _literal(us: int) -> str:
 
 
 def replaced(answers: pa.Table, step: StepSpec) -> pa.Table:
-    """Which answers another of their window and key has replaced: what they are known by."""
+    """Which corrected answers another one has replaced: what they are known by.
+
+    Timely ones and those of a history stay: how far off they were is told by them.
+    """
     by = ["window_start", *step.key_names]
     rows = answers.sort_by([("through_seq", "ascending"), ("revision", "ascending")])
     rows = rows.append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
     last = rows.group_by(by, use_threads=False).aggregate([(ROW, "max")])[f"{ROW}_max"]
     former = rows.filter(~pc.field(ROW).isin(last.combine_chunks()))
-    former = former.filter(pc.field("reason") != BACKFILL)
+    former = former.filter(pc.field("reason") == LATE)
     return former.group_by([*by, "through_seq", "revision", "reason"]).aggregate([])
 
 

@@ -131,8 +131,8 @@ class Freezer:
 
     def _adopted(self, freeze: Freeze) -> int | None:
         """The number from which on no record is older; none: the door has not heard of it."""
-        heard = pc.field("refused_before_us") >= freeze.refused_before
-        rows = read_table(Table(self.tables.plans()), ["first_seq"], heard)
+        heard = Spans("refused_before_us", ((freeze.refused_before, FOREVER),))
+        rows = read_table(Table(self.tables.plans()), ["first_seq"], within=heard)
         first: int | None = pc.min(rows["first_seq"]).as_py()
         return first
 
