@@ -33,10 +33,13 @@ lint: setup ## style, types, rings
 	$(ENV) $(PYTHON) -m mypy -p penstock.core -p penstock.config -p penstock.control
 	$(ENV) .venv/bin/lint-imports
 
-test: lint ## lint and the tests that fit into minutes
+.venv/spark.jsa: requirements.txt tests/archive.py | setup
+	@$(ENV) PENSTOCK_SYNC=false $(PYTHON) -m tests.archive
+
+test: lint .venv/spark.jsa ## lint and the tests that fit into minutes
 	$(ENV) $(PYTHON) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not all"
 
-test-all: lint ## lint and every test
+test-all: lint .venv/spark.jsa ## lint and every test
 	$(ENV) $(PYTHON) -m pytest
 
 soak: setup ## MINUTES=n [SEED=s] [INTO=folder]: a pipeline under random faults, then the balance

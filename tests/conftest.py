@@ -9,10 +9,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests import archive
+
 os.environ.setdefault("PENSTOCK_SYNC", "false")  # tests of lasting switch it on; no disk fails here
 
 MEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 os.environ.setdefault("JDK_JAVA_OPTIONS", MEAN)  # a JVM of tests ends before it is compiled well
+for name, value in archive.options().items():
+    os.environ.setdefault(name, value)
 
 settings.register_profile(
     "penstock",

@@ -101,7 +101,7 @@ class Value:
         """Exactly for counts, integers, min and max; else within tolerance x sum|x|."""
         if self.exact or self.value is None or found is None:
             return bool(found == self.value and type(found) is type(self.value))
-        if math.isinf(self.value) or math.isinf(found):
+        if found == self.value or math.isinf(self.value) or math.isinf(found):
             return bool(found == self.value)
         return abs(Fraction(found) - Fraction(self.value)) <= Fraction(tolerance) * self.size
 
@@ -150,10 +150,17 @@ def value_of(  # noqa: PLR0911  a case each
         picked = sorted(seen)[picked - 1]
         return Value(picked + 0 if isinstance(picked, int) else picked + 0.0, NONE, exact=True)
     whole = all(isinstance(x, int) for x in seen)
-    total, size = sum(map(Fraction, seen)), sum(abs(Fraction(x)) for x in seen)
+    total, size = exact_sum(seen), exact_sum([abs(x) for x in seen])
     if measure.function == "sum":
         return Value(int(total) if whole else double(total), size, exact=whole)
     return Value(double(total / len(seen)), size / len(seen), exact=False)
+
+
+def exact_sum(numbers: Sequence[int | float]) -> Fraction:
+    """Without rounding; in whole numbers, as adding up fractions takes ten times as long."""
+    ratios = [x.as_integer_ratio() for x in numbers]
+    common = max(below for _, below in ratios)  # each is a power of two
+    return Fraction(sum(above * (common // below) for above, below in ratios), common)
 
 
 def double(exact: Fraction) -> float:

@@ -1,8 +1,10 @@
 """Laws 0, 1 and 2 under a slack that follows coverage: one trace, whatever the cut or the crash."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +55,13 @@ PLAIN: dict[str, Any] = {
 }
 
 
+SMALL, STRIDE = 16, 12
+
+
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "BLOCK", 16)
-    monkeypatch.setattr(watermark, "EVERY", 12)
+    monkeypatch.setattr(door, "BLOCK", SMALL)
+    monkeypatch.setattr(watermark, "EVERY", STRIDE)
 
 
 def filled(home: Path, slack: str, mode: str = "bounded", **more: Any) -> Lake:
@@ -82,12 +87,28 @@ def trace(lake: Lake) -> list[tuple[int, int]]:
     return [(s.block, s.state.slack) for s in sealed_rows(lake.tables, lake.step, 0)]
 
 
+@pytest.fixture(scope="module")
+def by_one(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lake]:
+    """A lake answered block by block, by its slack; nobody may feed it further."""
+
+    @cache
+    def answered(slack: str) -> Lake:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(door, "BLOCK", SMALL)
+            patch.setattr(watermark, "EVERY", STRIDE)
+            lake = filled(tmp_path_factory.mktemp("one"), slack)
+            lake.query(blocks=1).run()
+        return lake
+
+    return answered
+
+
 @pytest.mark.parametrize("slack", ["quantile", rare("pd"), rare("pd of late")])
 @pytest.mark.usefixtures("small_blocks")
-def test_one_trace_for_any_cut(tmp_path: Path, slack: str) -> None:
+def test_one_trace_for_any_cut(tmp_path: Path, by_one: Callable[[str], Lake], slack: str) -> None:
     found, counted = {}, set()
     for cut in (1, 7, 50):
-        lake = filled(tmp_path / str(cut), slack)
+        lake = by_one(slack) if cut == 1 else filled(tmp_path / str(cut), slack)
         lake.query(blocks=cut).run()
         lake.check()
         lake.correct()
@@ -110,7 +131,7 @@ def test_one_trace_for_any_cut(tmp_path: Path, slack: str) -> None:
 )
 @pytest.mark.usefixtures("small_blocks")
 def test_the_same_trace_after_the_checkpoint_was_lost(
-    tmp_path: Path, slack: str, lost: str
+    tmp_path: Path, by_one: Callable[[str], Lake], slack: str, lost: str
 ) -> None:
     whole = filled(tmp_path / "whole", slack)
     whole.query(blocks=3).run()
@@ -123,7 +144,7 @@ def test_the_same_trace_after_the_checkpoint_was_lost(
     lake.query(blocks=3).run()
     lake.check()
     assert trace(lake)[-1] == trace(whole)[-1]
-    assert dict(trace(lake)).items() <= dict(trace(filled_by_one(tmp_path / "one", slack))).items()
+    assert dict(trace(lake)).items() <= dict(trace(by_one(slack))).items()
     if lost == "all":
         assert len(generations(lake.tables, lake.step)) > 1
 
@@ -149,12 +170,6 @@ def test_the_same_trace_after_every_micro_batch_was_repeated(
     lake.query(blocks=3).run()
     assert trace(lake) == trace(whole)
     lake.check()
-
-
-def filled_by_one(home: Path, slack: str) -> Lake:
-    lake = filled(home, slack)
-    lake.query(blocks=1).run()
-    return lake
 
 
 @pytest.mark.parametrize("slack", SLACKS)

@@ -87,6 +87,7 @@ def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> d
         **{f"spark.executorEnv.{name}": value for name, value in KEEP_MEMORY.items()},
         "spark.executorEnv.WORKER_PYTHON": sys.executable,
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.python.authenticate.socketTimeout": "300s",
         "spark.network.timeout": "600s",
         "spark.executor.heartbeatInterval": "30s",

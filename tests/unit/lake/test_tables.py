@@ -153,6 +153,24 @@ def test_files_know_the_range_of_an_indexed_column(tmp_path: Path) -> None:
     assert all(f.holds(5, 6) for f in data_files(table.delta, "text")), "unknown may hold anything"
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_handle_sees_the_newest_version_once_the_entry_after_its_own_was_cleaned_away(
+    tmp_path: Path, left: int
+) -> None:
+    table, old = Table(spec(tmp_path)), Table(spec(tmp_path))
+    table.append(rows(0), "a", 0)
+    assert old.refresh().version() == 1
+    for i in range(1, 5):
+        table.append(rows(i), "a", i)
+    table.delta.create_checkpoint()
+    for version in range(1 + left, 4):  # its own stays where the cleaning has not come to it yet
+        (tmp_path / "table" / "_delta_log" / f"{version:020d}.json").unlink()
+    assert old.refresh().version() == 5
+    assert old.last("a") == 4
+    table.append(rows(5), "a", 5)
+    assert old.refresh().version() == 6
+
+
 def test_a_handle_that_was_opened_anew_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

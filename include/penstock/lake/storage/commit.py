@@ -27,6 +27,9 @@ from penstock.core.errors import ConfigError, TransientError
 from penstock.lake.storage.damage import refuse_emptied, told
 from penstock.lake.storage.drafts import RISING, ROW_GROUP, STEPS, Drafts
 from penstock.lake.storage.durable import (
+    Summed,
+    may_be_newer,
+    summed_up,
     sync_checkpoint,
     sync_commits,
     sync_folders,
@@ -74,6 +77,7 @@ class Table:
         self.spec = spec
         self._delta: DeltaTable | None = None
         self._opened = 0  # the version at which it was
+        self._summed: Summed | None = None  # the log's sum, before the last look for newer entries
         self._lasting = -1  # the version that this handle knows to be on the disk
 
     @property
@@ -112,15 +116,20 @@ class Table:
 
     def refresh(self) -> DeltaTable:
         """The underlying table at its newest version."""
-        delta = self.delta
-        with told(self.spec.uri):
+        delta, uri = self._delta, self.spec.uri
+        if delta is None:
+            return self.delta  # opened at its newest version
+        with told(uri):
+            summed = summed_up(uri)
             if delta.version() - self._opened >= UPDATES:
-                return self._keep(DeltaTable(self.spec.uri))
-            delta.update_incremental()
+                return self._keep(DeltaTable(uri), summed)
+            if summed != self._summed or may_be_newer(uri, delta.version()):
+                delta.update_incremental()
+                self._summed = summed
         return delta
 
-    def _keep(self, delta: DeltaTable) -> DeltaTable:
-        self._delta, self._opened = delta, delta.version()
+    def _keep(self, delta: DeltaTable, summed: Summed | None = None) -> DeltaTable:
+        self._delta, self._opened, self._summed = delta, delta.version(), summed
         return delta
 
     def last(self, application: str) -> int | None:
