@@ -34,7 +34,7 @@ lint: setup ## style, types, rings
 	$(ENV) .venv/bin/lint-imports
 
 .venv/spark.jsa: requirements.txt tests/archive.py | setup
-	@$(ENV) PENSTOCK_SYNC=false $(PYTHON) -m tests.archive
+	@$(ENV) PENSTOCK_SYNC=false $(PYTHON) -m tests.archive || echo "no archive of Spark's classes: tests go without"
 
 test: lint .venv/spark.jsa ## lint and the tests that fit into minutes
 	$(ENV) $(PYTHON) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not all"
