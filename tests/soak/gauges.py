@@ -34,7 +34,7 @@ class Sample:
         late, state_pairs: pairs late so far, pairs open, over both steps.
         memory_mib: resident memory of the stream's processes, shared pages once.
         live_files: data files a reader of the tables opens.
-        dead_files: data files replaced by compaction, which vacuum keeps a week.
+        dead_files: data files replaced by compaction, which vacuum keeps a day.
         log_files: commits and checkpoints in the tables' logs.
         spark_files: of Spark's checkpoints.
         state_mib: size of Spark's checkpoints of the queries that run.

@@ -100,7 +100,7 @@ def page(told: Told) -> str:
         "",
         "Nine of ten samples stayed below these figures.",
         "",
-        f"Data files that compaction replaced stay a week: {told.samples[-1].dead_files:,} at the"
+        f"Data files that compaction replaced stay a day: {told.samples[-1].dead_files:,} at the"
         f" end, besides {told.samples[-1].log_files:,} files of the tables' logs.",
     ]  # fmt: skip
     if told.wrong:
@@ -143,7 +143,7 @@ def draw(told: Told, began: float, path: Path) -> None:
     panels = (
         ("MiB", {"memory of the stream's processes": "memory_mib"}),
         ("files", {"live data files": "live_files", "Spark's checkpoints": "spark_files",
-                   "replaced, kept a week": "dead_files", "tables' logs": "log_files"}),
+                   "replaced, kept a day": "dead_files", "tables' logs": "log_files"}),
         ("state", {"open pairs": "state_pairs"}),
         ("records", {"sent": "sent", "sealed by every step": "sealed"}),
     )  # fmt: skip

@@ -122,7 +122,7 @@ def come(lake: Lake, name: str, minutes: float, *old: dict[str, Any]) -> None:
     """Records from so long after the beginning on, and old ones, are there and taken in."""
     begin = BEGIN + timedelta(minutes=minutes)
     rows = disordered(EACH, seed=len(name), apart=1.0, late_share=0.0, begin=begin)
-    write_jsonl(lake.home / "live" / name, [*rows, *old])
+    write_jsonl(lake.home / "live" / f"{name}.jsonl", [*rows, *old])
     lake.ingest()
 
 
@@ -141,10 +141,9 @@ def due(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
         assert asked.endswith(" will be frozen")
         assert maintained(lake) == f"{asked}: once the stream takes in more"
         old = disordered(2, seed=1)
-        come(lake, "and later", 125, *old)
+        come(lake, "later still", 125, *old)
         refused = [r for r in rows_of(lake, "quarantine") if r["reason"] == IS_FROZEN]
         assert len(refused) == len(old)
-        assert maintained(lake) == f"{asked}: once s has answered what came before"
         lake.query(blocks=3).run()
         said = maintained(lake)
         assert said.startswith(f"{asked}: once s has passed an audit of the first ")
