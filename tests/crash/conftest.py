@@ -7,11 +7,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
 from tests.crash.life import Life
+from tests.crash.points import Reached, read_trace
 from tests.crash.rows import Kept
+from tests.lakes import Lake
 from tests.spark.conftest import spark
+from tests.spark.freezing import copied, due_lake, maintained_apart
 
 __all__ = ["spark"]
 
@@ -56,6 +60,20 @@ def lives(folder: Path) -> Callable[[int], Life]:
         return life
 
     return of
+
+
+@pytest.fixture(scope="session")
+def due(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake of which the next run of maintenance freezes the greater part; copy it."""
+    return due_lake(spark, tmp_path_factory.mktemp("due"))
+
+
+@pytest.fixture(scope="session")
+def freezing(due: Lake, tmp_path_factory: pytest.TempPathFactory) -> list[Reached]:
+    """What that run reaches."""
+    home = tmp_path_factory.mktemp("freezing")
+    assert maintained_apart(copied(due, home).home, home / "trace") == 0
+    return read_trace(home / "trace")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -34,6 +34,13 @@ POINTS |= dict.fromkeys(
     ["speed start", "speed begin", "speed offset", "speed cut", "speed read", "before state",
      "inside state", "after state", "speed sink"], ("stream",),
 )  # fmt: skip
+OF_A_FREEZE = [
+    f"{side} {commit}"
+    for commit in ("freeze freezes", "thin events", "thin blocks", "thin late", "thin control",
+                   "thin answers")
+    for side in ("before", "within", "after")
+]  # fmt: skip
+"""Of maintenance of a lake of which something is frozen: it has lives of its own."""
 POINTS |= dict.fromkeys(["suite begun", "suite cleared", "suite judged"], ("audit",))
 POINTS |= dict.fromkeys(
     [

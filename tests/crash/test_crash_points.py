@@ -12,7 +12,7 @@ from penstock.core import crash
 from penstock.lake.history.checkpoint import FAILED, FAILURES, failures, note_failure
 from tests.crash.life import Life
 from tests.crash.matrix import Row
-from tests.crash.points import LIBRARY, marks, sites, uncovered, unreached
+from tests.crash.points import LIBRARY, Reached, marks, sites, uncovered, unreached
 from tests.crash.rows import POINTS
 from tests.lakes import make_lake
 from tests.steps import CASES
@@ -27,10 +27,11 @@ TELLING = [
 
 
 def test_every_write_of_the_loop_is_guarded_by_points_that_a_life_reaches(
-    lives: Callable[[int], Life],
+    lives: Callable[[int], Life], freezing: list[Reached]
 ) -> None:
-    assert uncovered(sites(), lives(0).trace) == []
-    assert unreached(marks(), lives(0).trace) == []
+    trace = lives(0).trace + freezing
+    assert uncovered(sites(), trace) == []
+    assert unreached(marks(), trace) == []
 
 
 def test_every_point_has_a_row_of_the_matrix_and_the_other_way_round(
@@ -52,16 +53,17 @@ INJECTED = {
 
 
 def test_a_new_write_without_a_point_is_caught(
-    lives: Callable[[int], Life], tmp_path: Path
+    lives: Callable[[int], Life], freezing: list[Reached], tmp_path: Path
 ) -> None:
+    trace = lives(0).trace + freezing
     copy = tmp_path / "penstock"
     shutil.copytree(LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for place, text in INJECTED.items():
         with (copy / place).open("a") as file:
             file.write(text)
-    found = uncovered(sites(copy), lives(0).trace)
+    found = uncovered(sites(copy), trace)
     assert sorted({where.split(":")[0] for where in found}) == sorted(INJECTED)
-    assert [where.split(":")[0] for where in unreached(marks(copy), lives(0).trace)] == [
+    assert [where.split(":")[0] for where in unreached(marks(copy), trace)] == [
         "lake/serve/query.py"
     ]
 
