@@ -73,6 +73,7 @@ def write(tables: Tables, step: StepSpec, life: Life, random: Random) -> None:
         row = zero | {
             "step": step.name, "fingerprint": step.fingerprint, "generation": number,
             "epoch": epoch, "start_block": block, "start_seq": block, "started_at": BEGIN,
+            "slack": step.slack.to_text(),
         }  # fmt: skip
         registry.append(pa.Table.from_pylist([row], registry.spec.schema), "r", number)
     control = Table(tables.control(step))

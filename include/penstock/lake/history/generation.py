@@ -93,7 +93,7 @@ def generations(tables: Tables, step: Definition) -> list[Generation]:
             r["controller"] or "",
             bool(r["live"]),
             r["started_at"],
-            r["frozen_seq"],
+            -1 if r["frozen_seq"] is None else r["frozen_seq"],
         )
         for r in rows.sort_by("generation").to_pylist()
     ]

@@ -32,7 +32,7 @@ from penstock.lake.log.blocks import (
     slack_changes,
 )
 from penstock.lake.log.fold import Fold
-from penstock.lake.log.freezes import asked
+from penstock.lake.log.freezes import asked, frozen
 from penstock.lake.log.proposed import DECLARED, declared
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
@@ -96,6 +96,8 @@ class Registry:
         lasts = last_sealed(self.tables, step, epoch.number)
         if self._goes_on_after_its_end(epoch, lasts):
             return self.begin_epoch(step, "live after its end"), Going.BEGINS
+        if (lasts[-1] if lasts else epoch).seq < frozen(self.tables).seq:  # it was not there then
+            return self.begin_epoch(step, "frozen beyond where it stood"), Going.BEGINS
         self._decide_slack(step)
         going = self._going(step, newest, lasts, checkpoint)
         if going is not Going.ASTRAY:

@@ -114,7 +114,6 @@ class Tables:
                 ]
             ),
             name="plans",
-            form=2,
         )
 
     def blocks(self) -> TableSpec:
@@ -189,7 +188,7 @@ class Tables:
                 ]
             ),
             name="registry",
-            form=3,
+            form=2,
         )
 
     def corrections(self) -> TableSpec:
