@@ -73,6 +73,15 @@ def late_by_pair(step: StepSpec, rows: pa.Table) -> dict[ref.Pair, dict[str, Any
     return out
 
 
+def events_of(tables: Tables, pipeline: Pipeline) -> list[dict[str, Any]]:
+    """Accepted records as they stand, event times in us."""
+    names = ["arrival_seq", "event_time", *pipeline.types]
+    events = read_table(Table(tables.events(pipeline.types)), names)
+    at = events.schema.get_field_index("event_time")
+    events = events.set_column(at, "event_time", pc.cast(events["event_time"], pa.int64()))
+    return list(events.to_pylist())
+
+
 @dataclass
 class Memory:
     """What was seen of a log, for an oracle: rows by number, also those that went since."""
@@ -82,11 +91,7 @@ class Memory:
 
     def see(self, tables: Tables, pipeline: Pipeline) -> None:
         """Remember what is there; what was there before must still be what it was."""
-        names = ["arrival_seq", "event_time", *pipeline.types]
-        events = read_table(Table(tables.events(pipeline.types)), names)
-        at = events.schema.get_field_index("event_time")
-        events = events.set_column(at, "event_time", pc.cast(events["event_time"], pa.int64()))
-        for row in events.to_pylist():
+        for row in events_of(tables, pipeline):
             assert self.events.setdefault(row["arrival_seq"], row) == row
         for row in read_table(Table(tables.blocks())).to_pylist():
             assert self.blocks.setdefault(row["block"], row) == row
@@ -100,15 +105,11 @@ def blocks_of(tables: Tables, pipeline: Pipeline, memory: Memory | None = None) 
         pipeline: its file.
         memory: of what went, too; by default nothing went.
     """
-    names = ["arrival_seq", "event_time", *pipeline.types]
-    events = read_table(Table(tables.events(pipeline.types)), names)
-    at = events.schema.get_field_index("event_time")
-    events = events.set_column(at, "event_time", pc.cast(events["event_time"], pa.int64()))
-    records: dict[int, Any] = {}
+    events, records = events_of(tables, pipeline), dict[int, Any]()
     memory = memory or Memory()
-    there = set(events["arrival_seq"].to_pylist())
+    there = {row["arrival_seq"] for row in events}
     gone = [row for number, row in memory.events.items() if number not in there]
-    for row in (*events.to_pylist(), *gone):
+    for row in (*events, *gone):
         assert row["arrival_seq"] not in records, f"number {row['arrival_seq']} stands twice"
         records[row["arrival_seq"]] = row
     for seq in read_table(Table(tables.quarantine()), ["arrival_seq"])["arrival_seq"].to_pylist():

@@ -285,12 +285,7 @@ class World:
     """Processes over one lake that take one commit at a time and may die before or after each."""
 
     def __init__(
-        self,
-        home: Path,
-        case: tuple[Any, ref.Step],
-        seed: int,
-        longer: int = 1,
-        **overrides: Any,
+        self, home: Path, case: tuple[Any, ref.Step], seed: int, longer: int = 1, **overrides: Any
     ) -> None:
         self.draw = random.Random(seed)  # noqa: S311
         mode = self.draw.choice(["live", "bounded"])

@@ -17,7 +17,12 @@ from penstock.core.errors import ConfigError, TransientError
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.history.generation import current
-from penstock.lake.history.plans import CorrectionPlan, history_before, plans
+from penstock.lake.history.plans import (
+    CorrectionPlan,
+    history_before,
+    plans,
+    unfinished_plans,
+)
 from penstock.lake.history.position import BACKFILL, DONE, LATE, PLANNED, Position, position
 from penstock.lake.history.view import late_at
 from penstock.lake.log.freezes import asked, frozen
@@ -59,9 +64,9 @@ class Planner:
         at = position(self.tables, self.step)
         if at is not None:
             self._plan_late(at, low, high, recheck)
-        planned, done = plans(self.tables, self.step)
+        found = unfinished_plans(self.tables, self.step)
         settle(self.tables.corrections())  # another run's plans are carried out, too
-        return [p for p in planned if p.number not in done]
+        return found
 
     def _refuse_frozen(self, high: int | None) -> None:
         gone = frozen(self.tables).window_from

@@ -89,6 +89,12 @@ def plans(tables: Tables, step: StepSpec) -> tuple[list[CorrectionPlan], set[int
     ], done
 
 
+def unfinished_plans(tables: Tables, step: StepSpec) -> list[CorrectionPlan]:
+    """Plans that are not done, in order."""
+    planned, done = plans(tables, step)
+    return [plan for plan in planned if plan.number not in done]
+
+
 def rows_in(tables: Tables, step: StepSpec, state: str) -> list[dict[str, Any]]:
     """The rows of a step in ``corrections`` of one state."""
     mine = (pc.field("step") == step.name) & (pc.field("state") == state)

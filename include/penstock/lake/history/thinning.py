@@ -5,6 +5,8 @@ commit under the freeze's number: it is done once, whoever does it.
 """
 
 import logging
+from collections.abc import Callable
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +18,9 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
-from penstock.lake.history.plans import plans
+from penstock.lake.history.plans import unfinished_plans
 from penstock.lake.history.position import LATE, Position, position
-from penstock.lake.history.view import ROW, answers_at
+from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.log.freezes import NOTHING, Freeze, Freezes, frozen
 from penstock.lake.storage.commit import BY_HAND, Table, settle, writer
 from penstock.lake.storage.durable import sync_commits
@@ -28,17 +30,24 @@ from penstock.lake.storage.tables import Tables, TableSpec
 log = logging.getLogger(__name__)
 
 APPLICATION = "thin"
+Which: TypeAlias = tuple[str, pc.Expression]
+"""Some rows, as SQL and for pyarrow."""
 
 
 def thin(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
-    """Take away what the newest freeze made needless; returns rows by table, where any went."""
+    """Take away what the newest freeze made needless; returns rows by table, where any went.
+
+    An unfinished correction may be reading it: then it stays for now.
+    """
     freeze = frozen(tables)
-    if freeze.seq < 0 or any(_unfinished(tables, step) for step in pipeline.specs):
+    if freeze.seq < 0 or any(unfinished_plans(tables, step) for step in pipeline.specs):
         return {}
     settle(tables.freezes())
     events = tables.events(pipeline.types)
     gone = {
-        "events": _before(events, "arrival_seq", freeze.seq + 1, freeze, _known(pipeline, tables)),
+        "events": _before(
+            events, "arrival_seq", freeze.seq + 1, freeze, lambda: _known(pipeline, tables, freeze)
+        ),
         "blocks": _before(tables.blocks(), "block", freeze.block - 1, freeze),
     }
     for step in pipeline.specs:
@@ -46,21 +55,19 @@ def thin(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
     return {f"{name}, frozen": rows for name, rows in gone.items() if rows}
 
 
-def _unfinished(tables: Tables, step: StepSpec) -> bool:
-    """Whether a correction may be reading what is to go."""
-    planned, done = plans(tables, step)
-    return bool({plan.number for plan in planned} - done)
+def _all() -> Which:
+    return "true", pc.scalar(True)
 
 
-def _known(pipeline: Pipeline, tables: Tables) -> tuple[str, pc.Expression] | None:
-    """Records whose id no later one can repeat; none: all."""
+def _known(pipeline: Pipeline, tables: Tables, freeze: Freeze) -> Which:
+    """Records whose id no later one can repeat."""
     if pipeline.id is None:
-        return None
+        return _all()
     if pipeline.arrival_time is None:
         rows = read_table(Table(tables.blocks()), ["arrived_at"])
         least = micros(pc.max(rows["arrived_at"]).as_py())
     else:
-        least = frozen(tables).refused_before - micros(pipeline.skew)
+        least = freeze.refused_before - micros(pipeline.skew)
     least -= micros(pipeline.id.horizon)
     return f"ingest_time < {_literal(least)}", pc.field("ingest_time") < pa.scalar(
         least, pa.int64()
@@ -74,12 +81,14 @@ def _of_step(tables: Tables, step: StepSpec, freeze: Freeze) -> dict[str, int]:
     late, control = tables.late(step, []), tables.control(step)
     return {
         f"late/{step.name}": _before(late, "last_seq", freeze.seq + 1, freeze),
-        f"control/{step.name}": _before(control, "through_seq", freeze.seq, freeze, _passed(at)),
+        f"control/{step.name}": _before(
+            control, "through_seq", freeze.seq, freeze, lambda: _passed(at)
+        ),
         f"answers/{step.name}": _fold(tables, step, at, freeze),
     }
 
 
-def _passed(at: Position) -> tuple[str, pc.Expression]:
+def _passed(at: Position) -> Which:
     """Micro-batches that are not the last one of their generation."""
     sql, where = [], pc.scalar(True)
     for last in at.lasts:
@@ -94,16 +103,15 @@ def _before(
     column: str,
     first: int,
     freeze: Freeze,
-    more: tuple[str, pc.Expression] | None = None,
+    which: Callable[[], Which] = _all,
 ) -> int:
-    """Take away rows with a smaller value of a column; ``more``: as SQL and for pyarrow."""
+    """Take away rows with a smaller value of a column; ``which``: of them, asked if it is due."""
     table = Table(spec)
     if table.newest() is None or _is_done(table, freeze):
         return 0
-    sql, where = (f"{column} < {first}", None) if more is None else (
-        f"{column} < {first} AND {more[0]}", more[1])  # fmt: skip
+    sql, where = which()
     count = read_table(table, [column], where, Spans(column, ((0, first - 1),))).num_rows
-    return count if count and _put(table, freeze, sql, None) else 0
+    return count if count and _put(table, freeze, f"{column} < {first} AND {sql}", None) else 0
 
 
 def _fold(tables: Tables, step: StepSpec, at: Position, freeze: Freeze) -> int:
@@ -138,13 +146,10 @@ def replaced(answers: pa.Table, step: StepSpec) -> pa.Table:
 
     Timely ones and those of a history stay: how far off they were is told by them.
     """
-    by = ["window_start", *step.key_names]
-    rows = answers.sort_by([("through_seq", "ascending"), ("revision", "ascending")])
-    rows = rows.append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
-    last = rows.group_by(by, use_threads=False).aggregate([(ROW, "max")])[f"{ROW}_max"]
-    former = rows.filter(~pc.field(ROW).isin(last.combine_chunks()))
-    former = former.filter(pc.field("reason") == LATE)
-    return former.group_by([*by, "through_seq", "revision", "reason"]).aggregate([])
+    known = ["window_start", *step.key_names, "through_seq", "revision", "reason"]
+    corrected = answers.filter(pc.field("reason") == LATE).select(known)
+    now = in_force(answers, step).select(known)
+    return corrected.group_by(known).aggregate([]).join(now, known, join_type="left anti")
 
 
 def _former(tables: Tables, freeze: Freeze) -> Freeze:

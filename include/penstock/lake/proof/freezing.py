@@ -17,7 +17,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER, instant, micros
-from penstock.lake.history.plans import plans
+from penstock.lake.history.plans import plans, unfinished_plans
 from penstock.lake.history.position import SPEED, Position, position, rows_of, sealed_only
 from penstock.lake.log.freezes import APPLICATION, Freeze, Freezes
 from penstock.lake.proof.audits import FAILED, PASSED
@@ -140,8 +140,7 @@ class Freezer:
         tables, at = self.tables, position(self.tables, step)
         if at is None or at.sealed.seq < adopted - 1:
             return "has answered what came before"
-        planned, done = plans(tables, step)
-        if {plan.number for plan in planned} - done:
+        if unfinished_plans(tables, step):
             return "has finished its corrections"
         if at.epoch.frozen >= freeze.seq:  # it began behind
             return ""
