@@ -39,13 +39,14 @@ from penstock.lake.history.position import DONE, LATE, PLANNED, position
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest.door import Door
 from penstock.lake.log.blocks import slack_changes
-from penstock.lake.serve import show
+from penstock.lake.serve import query, show
+from penstock.lake.serve.views import views
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables, TableSpec
 from penstock.spark.follow import StepStart
 from penstock.spark.source import LogReader, SourceSpec
 
-DAY, RECORDS, SECOND = 86_400, 5_000, 1_000_000
+DAY, RECORDS, SECOND, KEYS = 86_400, 5_000, 1_000_000, 10
 FIRST = 1_704_067_200 * SECOND
 PIPELINE = """
 source: {files: source}
@@ -94,8 +95,31 @@ def aged(home: Path, days: int, recent: int) -> tuple[Pipeline, Tables, StepSpec
         cuts = [*range(0, old, DAY), old, *range(old + 1, last + 1)]
         for number, (first, end) in enumerate(pairwise(cuts)):
             table.append(rows(spec, first, end), "made", number)
+    answered(tables, step, days)
     repaired(tables, step, (last - recent) * RECORDS - 1)
     return pipeline, tables, step
+
+
+def answered(tables: Tables, step: StepSpec, days: int) -> None:
+    """An answer a key and minute, a day a file; of every twentieth one a corrected one, too."""
+    table, schema = Table(tables.answers(step)), tables.answers(step).schema
+    at = np.repeat(np.arange(DAY // 60, dtype=np.int64) * 60 * SECOND, KEYS)
+    keys = np.tile([f"key{number}" for number in range(KEYS)], DAY // 60)
+    for day in range(days):
+        start, parts = FIRST + day * DAY * SECOND + at, []
+        through = (start - FIRST) // SECOND * RECORDS + 70 * RECORDS
+        for reason, every in (("speed", 1), ("late", 20)):
+            count, is_late = len(at[::every]), int(reason == "late")
+            columns = dict.fromkeys(schema.names, np.zeros(count, np.int64))
+            columns |= {"key": keys[::every], "reason": [reason] * count, "n": through[::every],
+                        "window_start": start[::every], "window_end": start[::every] + 60 * SECOND,
+                        "revision": np.full(count, is_late), "published_at": start[::every],
+                        "micro_batch": through[::every] // RECORDS,
+                        "through_seq": through[::every] + is_late,
+                        "plan": pa.array([1 if is_late else None] * count, pa.int64())}  # fmt: skip
+            arrays = [pa.array(columns[f.name]).cast(f.type) for f in schema]
+            parts.append(pa.Table.from_arrays(arrays, schema=schema))
+        table.append(pa.concat_tables(parts), "made", day)
 
 
 def repaired(tables: Tables, step: StepSpec, seq: int) -> None:
@@ -125,6 +149,15 @@ def tried(
         changes = slack_changes(tables, step.name)
         return lived(tables, Table(events), step.window, at.sealed, at.sealed.block, changes)
 
+    last = FIRST + (block // DAY * DAY - 3_600) * SECOND
+    recent = (
+        f"SELECT key, sum(n) FROM s WHERE window_start >= make_timestamptz({last}) GROUP BY ALL"
+    )
+
+    def view() -> Any:
+        with query.answered(views(tables, pipeline), recent) as answers:
+            return answers.fetchall()
+
     def plan() -> Any:
         return touched(tables, step, CorrectionPlan(0, 0, LATE, seq, FOREVER, 0, None, None, False))
 
@@ -132,6 +165,7 @@ def tried(
         "position": lambda: position(tables, step),
         "watch": lambda: watch.waiting(tables, step),
         "show": lambda: show.state(tables, step),
+        "view: a query of an hour": view,
         "plan of a correction": plan,
         "start of a door": lambda: Door(tables, pipeline, home, SystemClock()).work(),
         "first offset of a query": lambda: LogReader(spec).latestOffset(start, None),

@@ -26,12 +26,24 @@ def answers_at(
     seen = pc.field("through_seq") <= at.seq
     rows = read_table(Table(tables.answers(step)), where=seen, within=within)
     speed = sealed_only(rows.filter(pc.equal(rows["reason"], SPEED)), at)
-    other = rows.filter(
-        (pc.field("reason") != SPEED)
-        & ((pc.field("epoch") == at.epoch.number) | (pc.field("reason") == BACKFILL))
-        & pc.field("plan").isin(pa.array(sorted(at.done), pa.int64()))
-    )
-    return pa.concat_tables([speed, other])
+    return pa.concat_tables([speed, rows.filter(repaired(at))])
+
+
+def had(at: Position) -> pc.Expression:
+    """True for the rows of ``answers`` that a position has."""
+    sealed = pc.scalar(False)
+    for last in at.lasts:
+        own = pc.field("generation") == last.generation
+        sealed = sealed | (own & (pc.field("micro_batch") <= last.micro_batch))
+    timely = (pc.field("reason") == SPEED) & sealed
+    return (pc.field("through_seq") <= at.seq) & (timely | repaired(at))
+
+
+def repaired(at: Position) -> pc.Expression:
+    """True for the answers of plans that a position has."""
+    epochs = (pc.field("epoch") == at.epoch.number) | (pc.field("reason") == BACKFILL)
+    plans = pc.field("plan").isin(pa.array(sorted(at.done), pa.int64()))
+    return (pc.field("reason") != SPEED) & epochs & plans
 
 
 def late_at(

@@ -14,13 +14,11 @@ import duckdb
 import pyarrow.dataset as ds
 
 from penstock.core.errors import ConfigError
+from penstock.lake.serve.unread import Unread, named_if_damaged, quoted
 from penstock.lake.serve.views import Content, View
-from penstock.lake.storage.damage import damaged_file
 
 ASKS = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
 """What a query may be: DESCRIBE, SHOW and VALUES count as SELECT, a PIVOT is several at once."""
-UNREAD = "reading the stream"
-"""DuckDB, of what it could not read of a data file."""
 
 
 def mentioned(known: Mapping[str, View], sql: str) -> dict[str, View]:
@@ -49,20 +47,14 @@ def answered(
         ConfigError: DuckDB refuses it; says why and which views there are.
         DamagedTableError: a data file that it reads is not whole; names it.
     """
-    seq = as_of(known, sql)
-    contents = list[Content]()
+    seq, read = as_of(known, sql), list[ds.Dataset]()
     with _shut_in(room) as connection:
         try:
             _require_question(connection, sql)
-            for name, view in mentioned(known, sql).items():
-                contents.append(view.content(seq))
-                connection.register(name, contents[-1])
-            yield connection.sql(sql)
-        except duckdb.InvalidInputException as wrong:
-            for one in contents if UNREAD in str(wrong) else ():
-                if isinstance(one, ds.FileSystemDataset) and one.files:
-                    raise damaged_file(one.files, wrong) from wrong
-            raise ConfigError(f"{wrong}\nViews: {', '.join(known)}.") from wrong
+            with named_if_damaged(read):
+                for name, view in mentioned(known, sql).items():
+                    read += _register(connection, name, view.content(seq))
+                yield connection.sql(sql)
         except duckdb.PermissionException as refused:
             raise ConfigError(
                 "a query reaches the views and nothing else: no files, no network, no extensions."
@@ -71,6 +63,22 @@ def answered(
         except duckdb.Error as wrong:
             said = str(wrong).split('\nDid you mean "pg_')[0].strip()
             raise ConfigError(f"{said}\nViews: {', '.join(known)}.") from wrong
+
+
+def _register(
+    connection: duckdb.DuckDBPyConnection, name: str, content: Content
+) -> Iterator[ds.Dataset]:
+    """Make a view known; gives what it will read."""
+    if not isinstance(content, Unread):
+        connection.register(name, content)
+        if isinstance(content, ds.Dataset):
+            yield content
+        return
+    rows = f"rows of {name}"
+    connection.register(rows, content.rows)
+    select = content.select.replace("{rows}", quoted(rows))
+    connection.execute(f"CREATE VIEW {quoted(name)} AS {select}")
+    yield content.rows
 
 
 @contextmanager

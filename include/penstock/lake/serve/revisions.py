@@ -1,8 +1,10 @@
 """Answers beside what was first said: of some windows and keys, newest first."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -15,8 +17,9 @@ from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType
 from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import Standing
-from penstock.lake.history.view import answers_at
 from penstock.lake.ingest.cast import cast
+from penstock.lake.serve.unread import answers as rows_at
+from penstock.lake.serve.unread import named_if_damaged, quoted
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.tables import Tables
 
@@ -91,29 +94,47 @@ def answers(
     """
     if shown is None:
         return Answers((), (), 0, 0, 0, 0, 0)
-    step, at = shown.step, shown.at
-    rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.register("answer", rows)
-        connection.execute(_beside(step))
-        counts = connection.sql(
+    step = shown.step
+    with _asked(tables, shown, pipeline, keys) as connection:
+        by = _by(step)
+        connection.execute(
+            f"CREATE TEMP TABLE several AS SELECT DISTINCT {by} FROM answer"  # noqa: S608
+            f" WHERE reason <> '{SPEED}' OR revision > 0"
+        )
+        connection.execute(f"CREATE TEMP TABLE again AS {_beside(step, 'SEMI JOIN several')}")
+        once = _value(connection, f"SELECT count(*) FROM answer ANTI JOIN several USING ({by})")  # noqa: S608
+        count, *counts = connection.sql(
             "SELECT count(*), count(*) FILTER (first_reason = 'speed'),"
             " count(*) FILTER (first_reason = 'backfill'),"
-            " count(*) FILTER (first_reason IS NULL), count(*) FILTER (changed) FROM beside"
+            " count(*) FILTER (first_reason IS NULL), count(*) FILTER (changed) FROM again"
         ).fetchall()[0]
-        order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
-        newest, repaired = (
-            connection.sql(f"SELECT * FROM beside {where} ORDER BY {order} LIMIT {limit}")  # noqa: S608
-            .to_arrow_table()
-            .to_pylist()
-            for where in ("", "WHERE changed OR first_reason IS NULL")
-        )
+        newest = _newest(connection, step, limit, once + count)
+        repaired = connection.sql(
+            "FROM again WHERE changed OR first_reason IS NULL"
+            f" ORDER BY {_order(step)} LIMIT {limit}"
+        ).to_arrow_table()
     return Answers(
-        tuple(_shown(row, step) for row in newest),
-        tuple(_shown(row, step) for row in repaired),
-        *counts,
+        tuple(_shown(row, step) for row in newest.to_pylist()),
+        tuple(_shown(row, step) for row in repaired.to_pylist()),
+        once + count,
+        once + counts[0],
+        *counts[1:],
     )
+
+
+def _newest(
+    connection: duckdb.DuckDBPyConnection, step: Definition, limit: int, count: int
+) -> pa.Table:
+    """The newest windows, from no more rows than that takes: all keys of the first windows."""
+    rows, found = limit, pa.table({})
+    while found.num_rows < min(limit, count):
+        rows *= 8
+        last = f"SELECT window_start FROM answer ORDER BY window_start DESC LIMIT {rows}"  # noqa: S608
+        since = _value(connection, f"SELECT epoch_us(min(window_start)) FROM ({last})")  # noqa: S608
+        only = f"WHERE window_start >= make_timestamptz({since})"
+        order = f"ORDER BY {_order(step)} LIMIT {limit}"
+        found = connection.sql(f"{_beside(step, only)} {order}").to_arrow_table()
+    return found
 
 
 def all_revisions(
@@ -124,13 +145,8 @@ def all_revisions(
     limit: int,
 ) -> list[dict[str, Any]]:
     """Every answer ever given for the latest windows that have several, newest window first."""
-    step, at = shown.step, shown.at
-    rows = _of_keys(answers_at(tables, step, at), step, pipeline, keys)
-    by = ", ".join(["window_start", *map(_quoted, step.key_names)])
-    order = ", ".join(["window_start DESC", *map(_quoted, step.key_names)])
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.register("answer", rows)
+    by, order = _by(shown.step), _order(shown.step)
+    with _asked(tables, shown, pipeline, keys) as connection:
         found = connection.sql(
             f"WITH several AS (SELECT {by} FROM answer GROUP BY ALL HAVING count(*) > 1"  # noqa: S608
             f" ORDER BY {order} LIMIT {limit})"
@@ -141,10 +157,23 @@ def all_revisions(
     return revisions
 
 
-def _of_keys(
-    rows: pa.Table, step: Definition, pipeline: Pipeline, keys: Mapping[str, str]
-) -> pa.Table:
-    types = {key.name: key.type for key in step.keys}
+@contextmanager
+def _asked(
+    tables: Tables, shown: Standing, pipeline: Pipeline, keys: Mapping[str, str]
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with ``answer``: the rows a position has, of some keys."""
+    wanted = _wanted(shown.step, pipeline, keys)
+    with TemporaryDirectory(prefix="penstock-show-") as folder, duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET temp_directory = '{folder}'")
+        rows = rows_at(tables, shown.step, shown.at, wanted)
+        connection.register("answer", rows)
+        with named_if_damaged([rows]):
+            yield connection
+
+
+def _wanted(step: Definition, pipeline: Pipeline, keys: Mapping[str, str]) -> pc.Expression:
+    types, wanted = {key.name: key.type for key in step.keys}, pc.scalar(True)
     for name, text in keys.items():
         if name not in types:
             known = ", ".join(types) or "none"
@@ -152,30 +181,45 @@ def _of_keys(
         value, _ = cast(pa.array([text]), types[name], pipeline.tz)
         if not value[0].is_valid:
             raise ConfigError(f"--key {name}={text}: {name} is a {types[name].value}.")
-        rows = rows.filter(pc.equal(rows[name], value[0]))
-    return rows
+        wanted &= pc.field(name) == value[0]
+    return wanted
 
 
-def _beside(step: Definition) -> str:
-    """SQL that makes ``beside``: the answer in force, with the first one as ``first_...``.
+def _by(step: Definition) -> str:
+    return ", ".join(["window_start", *map(quoted, step.key_names)])
 
+
+def _order(step: Definition) -> str:
+    return ", ".join(["window_start DESC", *map(quoted, step.key_names)])
+
+
+def _value(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
+    (found,) = connection.sql(sql).fetchall()[0]
+    return int(found)
+
+
+def _beside(step: Definition, some: str) -> str:
+    """SQL that gives the answer in force, with the first one as ``first_...``.
+
+    ``some`` says of which windows and keys: a condition, or a join over both.
     Of a history that came in parts, the first is what the last part gave.
     """
-    keys = [_quoted(k) for k in step.key_names]
-    by = ", ".join(["window_start", *keys])
+    by = _by(step)
+    some = f"{some} USING ({by})" if "JOIN" in some else some
     names = [*(v.name for v in step.values), "n_records"]
-    first = ", ".join(f"{_quoted(n)} AS {_quoted('first_' + n)}" for n in names)
+    first = ", ".join(f"{quoted(n)} AS {quoted('first_' + n)}" for n in names)
     changed = ", ".join(
         [
-            *(f"{_differs(v)} AS {_quoted('changed_' + v.name)}" for v in step.values),
+            *(f"{_differs(v)} AS {quoted('changed_' + v.name)}" for v in step.values),
             "n_records IS DISTINCT FROM first_n_records AS changed_n_records",
         ]
     )
-    any_changed = " OR ".join(_quoted(f"changed_{n}") for n in names)
+    any_changed = " OR ".join(quoted(f"changed_{n}") for n in names)
     return (
-        "CREATE TEMP TABLE beside AS WITH force AS (SELECT * FROM answer QUALIFY row_number() OVER"  # noqa: S608
+        f"WITH asked AS (SELECT answer.* FROM answer {some}),"  # noqa: S608
+        " force AS (SELECT * FROM asked QUALIFY row_number() OVER"
         f" (PARTITION BY {by} ORDER BY through_seq DESC, revision DESC) = 1),"
-        f" early AS (SELECT {by}, {first}, reason AS first_reason FROM answer"
+        f" early AS (SELECT {by}, {first}, reason AS first_reason FROM asked"
         f" WHERE reason IN ('{SPEED}', '{BACKFILL}')"
         f" QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY through_seq DESC) = 1),"
         f" compared AS (SELECT *, {changed} FROM force LEFT JOIN early USING ({by}))"
@@ -184,7 +228,7 @@ def _beside(step: Definition) -> str:
 
 
 def _differs(value: MeasureSpec | Column) -> str:
-    now, first = _quoted(value.name), _quoted(f"first_{value.name}")
+    now, first = quoted(value.name), quoted(f"first_{value.name}")
     distinct = f"{now} IS DISTINCT FROM {first}"
     if value.type is not ColumnType.DOUBLE:
         return f"({distinct})"
@@ -206,7 +250,3 @@ def _shown(row: dict[str, Any], step: Definition) -> Shown:
         reason=row["reason"],
         changed=frozenset(n for n in names if row[f"changed_{n}"]) if known else frozenset(),
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

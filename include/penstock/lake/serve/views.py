@@ -15,19 +15,14 @@ from penstock.lake.history.position import SPEED
 from penstock.lake.history.standing import Standing, standing, told
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.log.blocks import newest_seq
+from penstock.lake.serve import unread
+from penstock.lake.serve.unread import Unread
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.definition import Definition, FormerStep
-from penstock.lake.storage.read import data_files
-from penstock.lake.storage.tables import (
-    UNDECLARED,
-    Tables,
-    TableSpec,
-    opened,
-)
+from penstock.lake.storage.tables import UNDECLARED, Tables, TableSpec
 
 INTERNAL = ("epoch", "generation", "micro_batch", "plan")
-Content: TypeAlias = pa.Table | ds.Dataset
+Content: TypeAlias = pa.Table | ds.Dataset | Unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +51,8 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
     found: dict[str, View] = {}
     shown = {step.name: standing(tables, step) for step in pipeline.specs}
     for step in pipeline.specs:
-        found[step.name] = _answers("one answer in force", tables, step, shown[step.name], in_force)
+        one = shown[step.name]
+        found[step.name] = _answers("one answer in force", tables, step, one, unread.in_force)
     for step in pipeline.specs:
         one = shown[step.name]
         found.setdefault(
@@ -72,9 +68,9 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
     return found
 
 
-def _timely(rows: pa.Table, _: Definition) -> pa.Table:
+def _timely(_: Definition) -> str:
     """What the speed layer published, of all that a position has."""
-    return rows.filter(pc.equal(rows["reason"], SPEED))
+    return f"FROM {{rows}} WHERE reason = '{SPEED}'"
 
 
 def _answers(
@@ -82,17 +78,19 @@ def _answers(
     tables: Tables,
     step: StepSpec,
     shown: Standing | None,
-    which: Callable[[pa.Table, Definition], pa.Table],
+    which: Callable[[Definition], str],
 ) -> View:
     if shown is None:
-        nothing = _public(tables.answers(step).schema.empty_table())
+        nothing = _public(tables.answers(step).schema).empty_table()
         return View(says, nothing.schema, lambda _: nothing)
+    schema = _public(tables.answers(shown.step).schema)
+    columns = ", ".join(map(unread.quoted, schema.names))
 
     def content(seq: int | None) -> Content:
         at = shown.at if seq is None else shown.at.up_to(seq)
-        return _public(which(answers_at(tables, shown.step, at), shown.step))
+        rows = unread.answers(tables, shown.step, at)
+        return Unread(rows, f"SELECT {columns} {which(shown.step)}")
 
-    schema = _public(tables.answers(shown.step).schema.empty_table()).schema
     return View(says, schema, content, shown.at.seq, shown.at.epoch.seq, told(step, shown))
 
 
@@ -123,11 +121,11 @@ def _merged(
     return View(says, nothing.schema, content, shown.at.seq, shown.at.epoch.seq)
 
 
-def _public(answers: pa.Table) -> pa.Table:
+def _public(answers: pa.Schema) -> pa.Schema:
     """Without the columns that only the product needs, windows first."""
     first = ["window_start", "window_end"]
-    rest = [n for n in answers.column_names if n not in {*first, *INTERNAL}]
-    return answers.select([*first, *rest])
+    rest = [n for n in answers.names if n not in {*first, *INTERNAL}]
+    return pa.schema([answers.field(name) for name in [*first, *rest]])
 
 
 def _sealed(tables: Tables) -> int | None:
@@ -144,13 +142,9 @@ def _log(
     def content(seq: int | None) -> Content:
         if sealed is None or not table.exists():
             return schema.empty_table()
-        paths = [f.path for f in data_files(table.refresh(), "arrival_seq")]
-        if not paths:
-            return schema.empty_table()
-        require_whole(spec.uri, paths)
         last = sealed if seq is None else min(seq, sealed)
-        whole = _dataset(spec, _with_undeclared(table), paths)
-        return whole.filter(pc.field("arrival_seq") <= last)
+        rows = unread.whole(table, _with_undeclared(table))
+        return rows.filter(pc.field("arrival_seq") <= last)
 
     return schema, content, sealed
 
@@ -160,17 +154,3 @@ def _with_undeclared(table: Table) -> pa.Schema:
     there = pa.schema(table.delta.schema()) if table.exists() else table.spec.schema
     found = [there.field(UNDECLARED)] if UNDECLARED in there.names else []
     return pa.schema([*table.spec.schema, *found])
-
-
-def _dataset(spec: TableSpec, schema: pa.Schema, paths: list[str]) -> ds.Dataset:
-    """The files unread: DuckDB takes the columns and rows it needs."""
-    filesystem, root = opened(spec.uri)
-    parts = pa.schema([f for f in schema if f.name in spec.partitioned])
-    return ds.dataset(
-        [f"{root}/{path}" for path in paths],
-        schema=schema,
-        format="parquet",
-        filesystem=filesystem,
-        partitioning=ds.partitioning(parts, flavor="hive"),
-        partition_base_dir=root,
-    )

@@ -1,0 +1,135 @@
+"""Rows that a query reads by itself: those it asks for, of the files that hold some.
+
+Which answers are in force is found while it reads. A condition on windows or keys reaches the
+files, so a question about one day costs the same on a log of a day and of a year.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from penstock.lake.history.position import Position
+from penstock.lake.history.view import had
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.damage import damaged_file, require_whole
+from penstock.lake.storage.definition import Definition
+from penstock.lake.storage.read import DataFile, data_files
+from penstock.lake.storage.tables import Tables, TableSpec, opened
+
+BY = "window_start"
+NOT_READ = "reading the stream"
+"""DuckDB, of what it could not read of a data file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Rows of files, and what is asked of them.
+
+    Attributes:
+        rows: nothing of them is read yet.
+        select: SQL, with ``{rows}`` for their name.
+    """
+
+    rows: ds.Dataset
+    select: str
+
+
+def in_force(step: Definition) -> str:
+    """Of the rows a position has, the one of each window and key that has seen most of the log.
+
+    DuckDB hands a condition on what it partitions by down to the files.
+    """
+    by = ", ".join([BY, *map(quoted, step.key_names)])
+    return (
+        "FROM {rows} QUALIFY row_number() OVER"
+        f" (PARTITION BY {by} ORDER BY through_seq DESC, revision DESC) = 1"
+    )
+
+
+def answers(
+    tables: Tables, step: Definition, at: Position, wanted: pc.Expression | None = None
+) -> ds.Dataset:
+    """All answers a position has; ``wanted``: of them.
+
+    Raises:
+        DamagedTableError: a data file is not whole; names it.
+    """
+    table = Table(tables.answers(step))
+    which = had(at) if wanted is None else had(at) & wanted
+    return whole(table, table.spec.schema).filter(which)
+
+
+def whole(table: Table, schema: pa.Schema) -> ds.Dataset:
+    """All rows of a table, as of its newest version.
+
+    Args:
+        table: absent, it has no rows.
+        schema: the wanted columns.
+
+    Raises:
+        DamagedTableError: the end of a data file is not whole; names it.
+    """
+    delta, spec = table.newest(), table.spec
+    ends = [data_files(delta, column) for column in spec.indexed] if delta is not None else []
+    if not ends or not ends[0]:
+        return ds.dataset(schema.empty_table())
+    filesystem, root = opened(spec.uri)
+    paths = [file.path for file in ends[0]]
+    require_whole(spec.uri, paths)
+    form, parts = ds.ParquetFileFormat(), [f for f in schema if f.name in spec.partitioned]
+    found = ds.dataset(
+        [f"{root}/{path}" for path in paths],
+        schema=schema,
+        format=form,
+        filesystem=filesystem,
+        partitioning=ds.partitioning(pa.schema(parts), flavor="hive"),
+        partition_base_dir=root,
+    )
+    bounds = {f"{root}/{files[0].path}": _holds(spec, files) for files in zip(*ends, strict=True)}
+    fragments = [
+        form.make_fragment(each.path, filesystem, each.partition_expression & bounds[each.path])
+        for each in found.get_fragments()
+    ]
+    return ds.FileSystemDataset(fragments, schema, form, filesystem)
+
+
+@contextmanager
+def named_if_damaged(read: Sequence[ds.Dataset]) -> Iterator[None]:
+    """Ask DuckDB about rows of files.
+
+    Raises:
+        DamagedTableError: in place of DuckDB's error over a data file; names it.
+        TableAwayError: in place of one that the system caused.
+    """
+    try:
+        yield
+    except duckdb.InvalidInputException as wrong:
+        for one in read if NOT_READ in str(wrong) else ():
+            if isinstance(one, ds.FileSystemDataset) and one.files:
+                raise damaged_file(one.files, wrong) from wrong
+        raise
+
+
+def _holds(spec: TableSpec, files: Sequence[DataFile]) -> pc.Expression:
+    """What is true for all rows of a file, which is given once for each column of its statistics.
+
+    So a file without a wanted row is not opened.
+    """
+    found = pc.scalar(True)
+    for column, file in zip(spec.indexed, files, strict=True):
+        kind, field = spec.schema.field(column).type, pc.field(column)
+        if file.least is not None:
+            found &= field >= pa.scalar(file.least, pa.int64()).cast(kind)
+        if file.greatest is not None:
+            found &= field <= pa.scalar(file.greatest, pa.int64()).cast(kind)
+    return found
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
