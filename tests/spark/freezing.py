@@ -62,7 +62,7 @@ def arrived(spark: SparkSession | None, home: Path, keep: str | None = None) -> 
         lake.ingest()
         lake.query(blocks=3).run()
         lake.correct()
-        if spark is not None and number % 2:
+        if spark is not None and number in {3, 5, 7}:
             found = audited(spark, lake, lake.clock.now(), kept=True)
             assert (found.red, found.said) == (set(), ())
             maintained(lake)

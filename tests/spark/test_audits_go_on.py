@@ -16,7 +16,7 @@ from tests.spark.conftest import lived
 from tests.steps import case_of
 
 pytestmark = pytest.mark.spark
-STEPS, AUDITS, PARTS = 50, 3, 10
+STEPS, AUDITS, PARTS = 50, 2, 10
 APART = {"everything", "covered", "records_new", "records_again", "answers_compared", "examples"}
 """What differs: what was looked at."""
 

@@ -9,6 +9,7 @@ from penstock.columns.packets import PACKET
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
+from penstock.lake.history.checkpoint import drop_later_state, read_checkpoint
 from penstock.lake.history.registry import Registry
 from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import StepStart
@@ -43,6 +44,7 @@ def start_query(
     """
     steps, events = pipeline.queries[query], tables.events(pipeline.types)
     begun = Registry(tables, clock, pipeline).start(query, steps)
+    drop_later_state(read_checkpoint(begun.checkpoint))
     shards = balanced_shards(spark, len(steps))
     starts = (StepStart(step, begun.generations[step.name]) for step in steps)
     spec = SourceSpec(

@@ -3,17 +3,22 @@
 Where it is no plain continuation of what is sealed, the state is rebuilt from the log.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from pathlib import Path
 
 import pyarrow.fs as pafs
 
 from penstock.core.crash import reached
 from penstock.core.place import path_of
 from penstock.lake.history.offset import Offset, StepOffset
+from penstock.lake.storage.durable import sync_file
 from penstock.lake.storage.tables import Tables, opened
 
+_STATE = re.compile(r"\.?(\d+)\.(?:changelog|zip)(\..+\.tmp)?")
+"""Changes up to a version, or all of it; with what was not finished."""
 FAILED = "penstock_failed"
 FAILURES = 3
 
@@ -46,6 +51,12 @@ class Checkpoint:
     committed: int | None
     holds: bool
     failures: int
+
+    @property
+    def version(self) -> int:
+        """The state that a query starts from: as many micro-batches as it has seen."""
+        newest = max(self.logged, default=-1)
+        return newest + 1 if newest == self.committed else max(newest, 0)
 
     @property
     def usable(self) -> bool:
@@ -137,6 +148,30 @@ def failures(uri: str, committed: int | None) -> int:
         return 0
     at, _, count = path.read_text().partition(" ")  # of an emptied file: nothing
     return int(count) if count.isdigit() and at == str(committed) else 0
+
+
+def drop_later_state(found: Checkpoint) -> int:
+    """Remove what micro-batches that will be repeated or planned anew left of their state.
+
+    Where a file of changes is there already Spark keeps it, and says nothing: Hadoop's local file
+    system does not replace a file by renaming another one. The query goes on with what it holds in
+    memory; the next one would read the older file. That may be of a micro-batch that had taken
+    other blocks, if the disk lost its offset.
+
+    Returns:
+        How many files there were.
+    """
+    root, gone = path_of(found.uri), list[Path]()
+    for path in root.glob("state/*/**/*"):
+        version = _STATE.fullmatch(path.name)
+        if version and (version[2] or int(version[1]) > found.version):
+            gone.append(path)
+    for path in gone:
+        path.unlink()
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    for folder in {path.parent for path in gone}:
+        sync_file(found.uri, str(folder.relative_to(root)))
+    return len(gone)
 
 
 def drop_former_checkpoints(tables: Tables) -> int:
