@@ -84,8 +84,11 @@ def rows(spec: TableSpec, first: int, end: int) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=spec.schema)
 
 
-def aged(home: Path, days: int, recent: int) -> tuple[Pipeline, Tables, StepSpec]:
-    """A log of so many days, of which the last micro-batches are not compacted."""
+def aged(home: Path, days: int, recent: int, one_of: int = 20) -> tuple[Pipeline, Tables, StepSpec]:
+    """A log of so many days, of which the last micro-batches are not compacted.
+
+    One of ``one_of`` answers was corrected.
+    """
     pipeline, tables = measuring.pipeline_in(home, PIPELINE)
     measuring.start_of_log(tables, pipeline)
     step, last = pipeline.specs[0], days * DAY
@@ -95,20 +98,20 @@ def aged(home: Path, days: int, recent: int) -> tuple[Pipeline, Tables, StepSpec
         cuts = [*range(0, old, DAY), old, *range(old + 1, last + 1)]
         for number, (first, end) in enumerate(pairwise(cuts)):
             table.append(rows(spec, first, end), "made", number)
-    answered(tables, step, days)
+    answered(tables, step, days, one_of)
     repaired(tables, step, (last - recent) * RECORDS - 1)
     return pipeline, tables, step
 
 
-def answered(tables: Tables, step: StepSpec, days: int) -> None:
-    """An answer a key and minute, a day a file; of every twentieth one a corrected one, too."""
+def answered(tables: Tables, step: StepSpec, days: int, one_of: int) -> None:
+    """An answer a key and minute, a day a file; of one of ``one_of`` a corrected one, too."""
     table, schema = Table(tables.answers(step)), tables.answers(step).schema
     at = np.repeat(np.arange(DAY // 60, dtype=np.int64) * 60 * SECOND, KEYS)
     keys = np.tile([f"key{number}" for number in range(KEYS)], DAY // 60)
     for day in range(days):
         start, parts = FIRST + day * DAY * SECOND + at, []
         through = (start - FIRST) // SECOND * RECORDS + 70 * RECORDS
-        for reason, every in (("speed", 1), ("late", 20)):
+        for reason, every in (("speed", 1), ("late", one_of)):
             count, is_late = len(at[::every]), int(reason == "late")
             columns = dict.fromkeys(schema.names, np.zeros(count, np.int64))
             columns |= {"key": keys[::every], "reason": [reason] * count, "n": through[::every],

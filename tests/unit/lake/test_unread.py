@@ -71,7 +71,7 @@ def test_sql_sees_what_a_reader_of_all_answers_sees(lake: Lake) -> None:
         answers_at(lake.tables, lake.step, shown.at)["reason"].to_pylist()
     )
     known = views(lake.tables, lake.pipeline)
-    for seq in range(shown.at.epoch.seq, shown.at.seq + 1, 13):
+    for seq in range(shown.at.epoch.seq, shown.at.seq + 1, 45):
         every = answers_at(lake.tables, lake.step, shown.at.up_to(seq))
         for view, rows in (("s", in_force(every, lake.step)), ("s_timely", timely(every))):
             then = {view: replace(known[view], seq=seq)}
