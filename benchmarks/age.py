@@ -80,8 +80,13 @@ def rows(spec: TableSpec, first: int, end: int) -> pa.Table:
     columns |= dict.fromkeys(("window_start", "window_end"), at - at % (60 * SECOND))
     none = pa.nulls(len(number))
     columns |= dict.fromkeys(("controller", "late_from_us", "late_to_us"), none)
-    arrays = [pa.array(columns[f.name]).cast(f.type) for f in spec.schema]
-    return pa.Table.from_arrays(arrays, schema=spec.schema)
+    return table_of(spec.schema, columns)
+
+
+def table_of(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
+    """Columns by name, in a schema's order and types."""
+    arrays = [pa.array(columns[f.name]).cast(f.type) for f in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def aged(home: Path, days: int, recent: int, one_of: int = 20) -> tuple[Pipeline, Tables, StepSpec]:
@@ -120,8 +125,7 @@ def answered(tables: Tables, step: StepSpec, days: int, one_of: int) -> None:
                         "micro_batch": through[::every] // RECORDS,
                         "through_seq": through[::every] + is_late,
                         "plan": pa.array([1 if is_late else None] * count, pa.int64())}  # fmt: skip
-            arrays = [pa.array(columns[f.name]).cast(f.type) for f in schema]
-            parts.append(pa.Table.from_arrays(arrays, schema=schema))
+            parts.append(table_of(schema, columns))
         table.append(pa.concat_tables(parts), "made", day)
 
 

@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 def lived(home: Path, name: str) -> Lake:
-    """History, live records, a query that lost its checkpoint, late ones that were corrected."""
+    """History and live records, corrected after each file; the query starts anew each time."""
     source = {"files": str(home / "live"), "format": "jsonl", "mode": "live"}
     history = {"files": str(home / "history"), "format": "jsonl"}
     (home / "live").mkdir(parents=True)

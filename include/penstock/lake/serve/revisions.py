@@ -19,7 +19,7 @@ from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import Standing
 from penstock.lake.ingest.cast import cast
 from penstock.lake.serve.unread import answers as rows_at
-from penstock.lake.serve.unread import named_if_damaged, quoted
+from penstock.lake.serve.unread import in_force, named_if_damaged, pair, quoted
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.tables import Tables
 
@@ -96,12 +96,13 @@ def answers(
         return Answers((), (), 0, 0, 0, 0, 0)
     step = shown.step
     with _asked(tables, shown, pipeline, keys) as connection:
-        by = _by(step)
+        by = pair(step)
         connection.execute(
             f"CREATE TEMP TABLE several AS SELECT DISTINCT {by} FROM answer"  # noqa: S608
             f" WHERE reason <> '{SPEED}' OR revision > 0"
         )
-        connection.execute(f"CREATE TEMP TABLE again AS {_beside(step, 'SEMI JOIN several')}")
+        some = f"SEMI JOIN several USING ({by})"
+        connection.execute(f"CREATE TEMP TABLE again AS {_beside(step, some)}")
         once = _value(connection, f"SELECT count(*) FROM answer ANTI JOIN several USING ({by})")  # noqa: S608
         count, *counts = connection.sql(
             "SELECT count(*), count(*) FILTER (first_reason = 'speed'),"
@@ -145,7 +146,7 @@ def all_revisions(
     limit: int,
 ) -> list[dict[str, Any]]:
     """Every answer ever given for the latest windows that have several, newest window first."""
-    by, order = _by(shown.step), _order(shown.step)
+    by, order = pair(shown.step), _order(shown.step)
     with _asked(tables, shown, pipeline, keys) as connection:
         found = connection.sql(
             f"WITH several AS (SELECT {by} FROM answer GROUP BY ALL HAVING count(*) > 1"  # noqa: S608
@@ -185,10 +186,6 @@ def _wanted(step: Definition, pipeline: Pipeline, keys: Mapping[str, str]) -> pc
     return wanted
 
 
-def _by(step: Definition) -> str:
-    return ", ".join(["window_start", *map(quoted, step.key_names)])
-
-
 def _order(step: Definition) -> str:
     return ", ".join(["window_start DESC", *map(quoted, step.key_names)])
 
@@ -204,8 +201,7 @@ def _beside(step: Definition, some: str) -> str:
     ``some`` says of which windows and keys: a condition, or a join over both.
     Of a history that came in parts, the first is what the last part gave.
     """
-    by = _by(step)
-    some = f"{some} USING ({by})" if "JOIN" in some else some
+    by = pair(step)
     names = [*(v.name for v in step.values), "n_records"]
     first = ", ".join(f"{quoted(n)} AS {quoted('first_' + n)}" for n in names)
     changed = ", ".join(
@@ -217,8 +213,7 @@ def _beside(step: Definition, some: str) -> str:
     any_changed = " OR ".join(quoted(f"changed_{n}") for n in names)
     return (
         f"WITH asked AS (SELECT answer.* FROM answer {some}),"  # noqa: S608
-        " force AS (SELECT * FROM asked QUALIFY row_number() OVER"
-        f" (PARTITION BY {by} ORDER BY through_seq DESC, revision DESC) = 1),"
+        f" force AS ({in_force(step).replace('{rows}', 'asked')}),"
         f" early AS (SELECT {by}, {first}, reason AS first_reason FROM asked"
         f" WHERE reason IN ('{SPEED}', '{BACKFILL}')"
         f" QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY through_seq DESC) = 1),"

@@ -18,8 +18,8 @@ from penstock.lake.history.view import had
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import damaged_file, require_whole
 from penstock.lake.storage.definition import Definition
-from penstock.lake.storage.read import DataFile, data_files
-from penstock.lake.storage.tables import Tables, TableSpec, opened
+from penstock.lake.storage.read import DataFile, data_files, dataset
+from penstock.lake.storage.tables import Tables, TableSpec
 
 BY = "window_start"
 NOT_READ = "reading the stream"
@@ -44,11 +44,15 @@ def in_force(step: Definition) -> str:
 
     DuckDB hands a condition on what it partitions by down to the files.
     """
-    by = ", ".join([BY, *map(quoted, step.key_names)])
     return (
         "FROM {rows} QUALIFY row_number() OVER"
-        f" (PARTITION BY {by} ORDER BY through_seq DESC, revision DESC) = 1"
+        f" (PARTITION BY {pair(step)} ORDER BY through_seq DESC, revision DESC) = 1"
     )
+
+
+def pair(step: Definition) -> str:
+    """The columns in SQL that an answer is known by: its window and keys."""
+    return ", ".join([BY, *map(quoted, step.key_names)])
 
 
 def answers(
@@ -78,24 +82,15 @@ def whole(table: Table, schema: pa.Schema) -> ds.Dataset:
     ends = [data_files(delta, column) for column in spec.indexed] if delta is not None else []
     if not ends or not ends[0]:
         return ds.dataset(schema.empty_table())
-    filesystem, root = opened(spec.uri)
-    paths = [file.path for file in ends[0]]
-    require_whole(spec.uri, paths)
-    form, parts = ds.ParquetFileFormat(), [f for f in schema if f.name in spec.partitioned]
-    found = ds.dataset(
-        [f"{root}/{path}" for path in paths],
-        schema=schema,
-        format=form,
-        filesystem=filesystem,
-        partitioning=ds.partitioning(pa.schema(parts), flavor="hive"),
-        partition_base_dir=root,
-    )
-    bounds = {f"{root}/{files[0].path}": _holds(spec, files) for files in zip(*ends, strict=True)}
+    require_whole(spec.uri, [file.path for file in ends[0]])
+    found = dataset(spec.uri, [file.path for file in ends[0]], schema)
     fragments = [
-        form.make_fragment(each.path, filesystem, each.partition_expression & bounds[each.path])
-        for each in found.get_fragments()
+        found.format.make_fragment(
+            each.path, found.filesystem, each.partition_expression & _holds(spec, files)
+        )
+        for each, files in zip(found.get_fragments(), zip(*ends, strict=True), strict=True)
     ]
-    return ds.FileSystemDataset(fragments, schema, form, filesystem)
+    return ds.FileSystemDataset(fragments, schema, found.format, found.filesystem)
 
 
 @contextmanager

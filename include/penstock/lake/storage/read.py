@@ -111,8 +111,9 @@ def read_files(
     if not paths:
         return schema.empty_table().select(list(columns))
     with told(uri, paths):
-        dataset = _dataset(uri, paths, schema)
-        return dataset.to_table(columns=list(columns), filter=where, use_threads=True)
+        return dataset(uri, paths, schema).to_table(
+            columns=list(columns), filter=where, use_threads=True
+        )
 
 
 def read_groups(
@@ -120,9 +121,9 @@ def read_groups(
 ) -> pa.Table:
     """As ``read_files``, but row groups as a whole: all that may hold a row that is asked for."""
     with told(uri, paths):
-        dataset = _dataset(uri, paths, schema)
-        some = [piece.subset(where, schema=schema) for piece in dataset.get_fragments(where)]
-        found = ds.FileSystemDataset(some, schema, dataset.format, dataset.filesystem)
+        whole = dataset(uri, paths, schema)
+        some = [piece.subset(where, schema=schema) for piece in whole.get_fragments(where)]
+        found = ds.FileSystemDataset(some, schema, whole.format, whole.filesystem)
         return found.to_table(columns=list(columns), use_threads=True)
 
 
@@ -144,7 +145,7 @@ def read_pieces(
     schema = pa.schema([f.with_type(numbers) if f.name in text else f for f in schema])
     waiting: list[pa.RecordBatch] = []
     with told(uri, paths):
-        data = _dataset(uri, paths, schema, text)
+        data = dataset(uri, paths, schema, text)
         for batch in data.to_batches(
             columns=list(columns), filter=where, batch_readahead=2, fragment_readahead=1
         ):
@@ -156,9 +157,10 @@ def read_pieces(
         yield pa.Table.from_batches(waiting)
 
 
-def _dataset(
+def dataset(
     uri: str, paths: Sequence[str], schema: pa.Schema, encoded: Collection[str] = ()
-) -> ds.Dataset:
+) -> ds.FileSystemDataset:
+    """Data files of a table, unread, in their order; ``encoded`` text comes with a dictionary."""
     filesystem, root = opened(uri)
     hive = ds.partitioning(pa.schema([f for f in schema if f.name == "origin"]), flavor="hive")
     return ds.dataset(
