@@ -42,7 +42,8 @@ from penstock.lake.log.blocks import slack_changes
 from penstock.lake.serve import query, show
 from penstock.lake.serve.views import views
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import StepStart
 from penstock.spark.source import LogReader, SourceSpec
 

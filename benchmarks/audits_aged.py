@@ -34,7 +34,8 @@ from penstock.lake.proof.footing import TOTALS, Footing, decisions_digest, epoch
 from penstock.lake.proof.waypoint import Waypoint
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 from penstock.spark.audit import Audit
 
 SECOND, DAY, HOUR = 1_000_000, 86_400, 3_600

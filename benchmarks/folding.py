@@ -1,30 +1,39 @@
-"""What it costs to find the answers in force at each read, beside writing them anew.
+"""What it costs to merge answers at each read, to write them anew, and as the product chooses.
 
-    python benchmarks/folding.py [--days 100] [--touched 1000 100 10]
+    python benchmarks/folding.py [--days 50] [--touched 1000 100 10] [--reads 1 4 16] [--rounds 8]
 
-Answers of so many days, 14,400 a day, of which one of ``touched`` was corrected. ``merged`` is the
-product's view: DuckDB finds what is in force while it reads. ``written`` reads a table that holds
-just that, sorted, a day a file; ``writing`` is what it takes to make it. From so many reads of
-everything a correction on, writing anew would be cheaper.
+Answers of so many days, 14,400 a day. First table: ``merged at read`` is the product's view over
+answers of which one of ``touched`` was corrected; ``copy`` the same view once maintenance has
+merged them; ``merging`` is what that takes. Second table: so many rounds of a correction that
+touches as many again, anywhere, then maintenance, then so many reads of everything: by seconds of
+all processors a round, once the first rounds are over.
 """
 
 import argparse
+import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import measuring
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
-from age import DAY, FIRST, SECOND, aged, seconds
+import numpy as np
+import pyarrow as pa
+from age import DAY, FIRST, KEYS, PIPELINE, RECORDS, SECOND, aged, seconds, table_of
 
-from penstock.lake.history.standing import answers_in_force
+from penstock.config.pipeline import Pipeline
+from penstock.core.step import StepSpec
+from penstock.lake.history import merging
+from penstock.lake.history.position import DONE, LATE, PLANNED
 from penstock.lake.serve.query import answered
 from penstock.lake.serve.views import views
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
 
 WHOLE = "SELECT key, sum(n) FROM s GROUP BY ALL"
+NEVER = 10**9
+LEARNING = 3
+"""Rounds before those that count: the product knows nothing of its readers yet."""
 
 
 def hour(days: int) -> str:
@@ -34,52 +43,117 @@ def hour(days: int) -> str:
     return f"SELECT key, sum(n) FROM s WHERE window_start BETWEEN {span} GROUP BY ALL"
 
 
-def measured(home: Path, days: int, touched: int) -> tuple[float, ...]:
-    """Milliseconds: everything merged, written; an hour merged, written; writing; and the reads."""
+def asked(tables: Tables, pipeline: Pipeline, sql: str) -> list[tuple[object, ...]]:
+    """What a reader gets."""
+    with answered(views(tables, pipeline), sql) as found:
+        return sorted(found.fetchall())
+
+
+def merged(tables: Tables, step: StepSpec) -> float:
+    """Merge whatever it costs; returns milliseconds."""
+    due, began = merging.due_of(tables, step), time.perf_counter()
+    if due is None or not merging.write(tables, step, due):
+        raise SystemExit("there is nothing to merge")
+    return 1e3 * (time.perf_counter() - began)
+
+
+def once(home: Path, days: int, touched: int) -> tuple[float, ...]:
+    """Milliseconds: everything merged at read, of the copy; an hour so, and so; merging."""
     pipeline, tables, step = aged(home, days, 10, touched)
-
-    def merged(sql: str) -> list[tuple[object, ...]]:
-        with answered(views(tables, pipeline), sql) as found:
-            return found.fetchall()
-
-    began, folder = time.perf_counter(), home / "written"
-    folder.mkdir()
-    rows = answers_in_force(tables, step)
-    of = pc.cast(pc.floor_temporal(rows["window_start"], unit="day"), "int64")
-    for day in range(days):
-        start = FIRST + day * DAY * SECOND
-        pq.write_table(rows.filter(pc.equal(of, start)), folder / f"{day:05}.parquet")
-    writing = time.perf_counter() - began
-
-    def written(sql: str) -> list[tuple[object, ...]]:
-        with duckdb.connect() as connection:
-            connection.register("s", ds.dataset(folder, format="parquet"))
-            return connection.sql(sql).fetchall()
-
-    found = []
-    for sql in (WHOLE, hour(days)):
-        if sorted(merged(sql)) != sorted(written(sql)):
+    before = [(asked(tables, pipeline, sql), seconds(lambda sql=sql: asked(tables, pipeline, sql)))
+              for sql in (WHOLE, hour(days))]  # fmt: skip
+    took, found = merged(tables, step), list[float]()
+    for sql, (said, time_before) in zip((WHOLE, hour(days)), before, strict=True):
+        if asked(tables, pipeline, sql) != said:
             raise SystemExit(f"the two differ: {sql}")
-        found += [seconds(lambda sql=sql: merged(sql)), seconds(lambda sql=sql: written(sql))]
-    reads = writing / (found[0] - found[1])
-    return (*(1e3 * each for each in (*found, writing)), reads)
+        after = seconds(lambda sql=sql: asked(tables, pipeline, sql))
+        found += [1e3 * time_before, 1e3 * after]
+    return (*found, took)
+
+
+def corrected(tables: Tables, step: StepSpec, days: int, touched: int, number: int) -> None:
+    """One of so many answers is corrected once more."""
+    spec, last = tables.answers(step), days * DAY * RECORDS - 1
+    minutes = np.arange(days * DAY // 60, dtype=np.int64) * 60 * SECOND + FIRST
+    which = np.arange(number % touched, len(minutes) * KEYS, touched)
+    start, count = minutes[which // KEYS], len(which)
+    columns = dict.fromkeys(spec.schema.names, np.zeros(count, np.int64))
+    columns |= {
+        "key": np.array([f"key{n}" for n in range(KEYS)])[which % KEYS], "reason": [LATE] * count,
+        "n": which + number, "window_start": start, "window_end": start + 60 * SECOND,
+        "revision": np.full(count, number), "published_at": start,
+        "plan": np.full(count, number), "through_seq": np.full(count, last),
+    }  # fmt: skip
+    Table(spec).append(table_of(spec.schema, columns), "corrected", number)
+    plan = {
+        "step": step.name, "fingerprint": step.fingerprint, "epoch": 0, "plan": number,
+        "reason": LATE, "through_seq": last, "after_seq": -1, "watermark_us": FIRST,
+    }  # fmt: skip
+    rows = [plan | {"state": PLANNED, "recheck": False}, plan | {"state": DONE}]
+    table = Table(tables.corrections())
+    table.append(pa.Table.from_pylist(rows, table.spec.schema), "corrected", number)
+
+
+def a_round(
+    home: Path, policy: Callable[[Tables, Pipeline], object], days: int, touched: int, reads: int,
+    rounds: int,
+) -> float:  # fmt: skip
+    """Seconds of all processors that maintenance and reads take a round."""
+    pipeline, tables = measuring.pipeline_in(home, PIPELINE)
+    step, spent = pipeline.specs[0], 0.0
+    for number in range(2, 2 + LEARNING + rounds):
+        corrected(tables, step, days, touched, number)
+        began = time.process_time()
+        policy(tables, pipeline)
+        for _ in range(reads):
+            asked(tables, pipeline, WHOLE)
+        if number >= 2 + LEARNING:
+            spent += time.process_time() - began
+    return spent / rounds
+
+
+POLICIES: dict[str, Callable[[Tables, Pipeline], object]] = {
+    "append": lambda _tables, _pipeline: None,
+    "rewrite": lambda tables, pipeline: merged(tables, pipeline.specs[0]),
+    "chosen": merging.merge,
+}
 
 
 def main() -> None:
-    """Run and print a Markdown table."""
+    """Run and print two Markdown tables."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--days", type=int, default=100)
+    parser.add_argument("--days", type=int, default=50)
     parser.add_argument("--touched", type=int, nargs="*", default=[1_000, 100, 10])
+    parser.add_argument("--reads", type=int, nargs="*", default=[1, 4, 16])
+    parser.add_argument("--rounds", type=int, default=8)
     args = parser.parse_args()
-    state, body = measuring.machine(), []
+    state, one, grid = measuring.machine(), [], []
     for touched in args.touched:
         with tempfile.TemporaryDirectory() as scratch:
-            *times, reads = measured(Path(scratch), args.days, touched)
-            body.append((f"1 of {touched:,}", *(f"{each:,.0f}" for each in times), f"{reads:.1f}"))
-    heads = ("corrected", "everything: merged, ms", "written, ms", "an hour: merged, ms",
-             "written, ms", "writing, ms", "reads a correction")  # fmt: skip
-    print(f"\n{state}\n")
-    print(measuring.markdown(heads, body))
+            times = once(Path(scratch), args.days, touched)
+            one.append((f"1 of {touched:,}", *(f"{each:,.0f}" for each in times)))
+    heads = ("corrected", "everything, merged at read, ms", "copy, ms",
+             "an hour, merged at read, ms", "copy, ms", "merging, ms")  # fmt: skip
+    print(f"\n{state}\n\n{measuring.markdown(heads, one)}\n", flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        first = Path(scratch) / "first"
+        first.mkdir()
+        aged(first, args.days, 10, NEVER)
+        for touched in args.touched:
+            for reads in args.reads:
+                costs = []
+                for policy in POLICIES.values():
+                    home = Path(scratch) / "home"
+                    shutil.copytree(first, home)
+                    costs.append(a_round(home, policy, args.days, touched, reads, args.rounds))
+                    shutil.rmtree(home)
+                share = costs[2] / min(costs[:2])
+                row = (f"1 of {touched:,}", reads, *(f"{c:.2f}" for c in costs), f"{share:.2f}")
+                grid.append(row)
+                print(*row, flush=True)
+    heads = ("corrected a round", "reads a round", *(f"{name}, s" for name in POLICIES),
+             "chosen / the better of the two")  # fmt: skip
+    print(f"\n{state}\n\n{measuring.markdown(heads, grid)}")
 
 
 if __name__ == "__main__":

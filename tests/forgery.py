@@ -19,7 +19,7 @@ from penstock.lake.proof.audits import record_audit
 from penstock.lake.proof.unsettled import with_unsettled
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.tables import TableSpec
+from penstock.lake.storage.spec import TableSpec
 from penstock.quality.checks import CHECKS, Check, Severity
 from penstock.quality.comparisons import Example, checked, examples_of
 from penstock.spark.audit import Audit

@@ -37,10 +37,10 @@ POINTS |= dict.fromkeys(
 OF_A_FREEZE = [
     f"{side} {commit}"
     for commit in ("freeze freezes", "thin events", "thin blocks", "thin late", "thin control",
-                   "thin answers")
+                   "thin answers", "note merges", "merge merged")
     for side in ("before", "within", "after")
 ]  # fmt: skip
-"""Of maintenance of a lake of which something is frozen: it has lives of its own."""
+"""Of maintenance that freezes, and merges what is much read: it has lives of its own."""
 POINTS |= dict.fromkeys(["suite begun", "suite cleared", "suite judged"], ("audit",))
 POINTS |= dict.fromkeys(
     [

@@ -1,4 +1,4 @@
-"""Maintenance that is killed at any point of a freeze goes on."""
+"""Maintenance that is killed at any point of a freeze, or of a merge, goes on."""
 
 import signal
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.lakes import Lake
 from tests.spark.freezing import copied, maintained, maintained_apart, rows_of, told
 
 pytestmark = pytest.mark.spark
-FEW = ("within freeze freezes", "within thin events", "before thin control")
+FEW = ("within freeze freezes", "within thin events", "before thin control", "within merge merged")
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ def test_maintenance_that_is_killed_goes_on(due: Lake, tmp_path: Path, point: st
     assert told(killed) == told(whole)
     assert frozen(killed.tables) == frozen(whole.tables)
     assert len(rows_of(killed, "events")) < len(rows_of(due, "events"))
+    assert told(whole)[2][1] == {"rows", "merged"}, "something is merged"
 
 
 def test_these_are_all_points_that_a_freeze_adds(freezing: list[Reached]) -> None:

@@ -16,10 +16,14 @@ from pyspark.sql import SparkSession
 
 from penstock.lake.history.balance import balance
 from penstock.lake.history.maintain import maintain_pipeline
+from penstock.lake.history.merged import in_force_at
+from penstock.lake.history.position import position
+from penstock.lake.history.reads import READ, note
 from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest.verdict import IS_FROZEN
 from penstock.lake.proof import scope
 from penstock.lake.proof.freezing import Freezer
+from penstock.lake.serve.fetch import fetched
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.spark import chunks
@@ -110,6 +114,7 @@ def due_lake(spark: SparkSession, home: Path) -> Lake:
         assert said.startswith(f"{asked}: once s has passed an audit of the first ")
         found = audited(spark, lake, lake.clock.now(), kept=True)
         assert (found.red, found.said) == (set(), ())
+        note(lake.tables.merges(), lake.step, READ, 1, 60.0)  # a merge will pay, too
         return lake
 
 
@@ -139,7 +144,11 @@ def copied(lake: Lake, home: Path) -> Lake:
 
 
 def told(lake: Lake) -> Any:
-    """All rows of the tables of which something goes, and the answers."""
+    """All rows of the tables of which something goes, the answers, and those that are merged."""
     tables = ("events", "blocks", "late", "control", "answers")
     rows = {name: sorted(map(repr, rows_of(lake, name))) for name in tables}
-    return rows, lake.in_force(), balance(lake.tables, lake.step)
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    asked = in_force_at(lake.tables, lake.step, at)
+    read = sorted(map(repr, fetched(asked).to_pylist())), set(asked.parts)
+    return rows, lake.in_force(), read, balance(lake.tables, lake.step)

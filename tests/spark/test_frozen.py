@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from penstock.core.errors import ConfigError
 from penstock.core.window import instant, micros
-from penstock.lake.history import thinning
 from penstock.lake.history.balance import balance, balance_at
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import timely_answers
 from penstock.lake.log.freezes import frozen
+from penstock.lake.storage import replace as replacing
 from tests import reference as ref
 from tests.answers import Memory, assert_same, blocks_of, rows_by_pair
 from tests.doubles import Killed
@@ -141,7 +141,7 @@ def maintained_by_a_mortal(world: World, draw: random.Random) -> None:
 
     world.death.share = 0.1
     with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(thinning, "reached", dies)
+        patch.setattr(replacing, "reached", dies)
         maintained(world.lake)
     world.death.share = 0.0
 

@@ -159,6 +159,14 @@ CHECKS: tuple[Check, ...] = (
         example="forged",
     ),
     Check(
+        "merged_wrong",
+        "Every merged answer is the one in force.",
+        "The copy of the answers in force that maintenance merges for readers (table merged) was"
+        " changed, or lacks some. The answers themselves are judged apart: delete the copy's"
+        " folder, and readers go by them until it is merged anew.",
+        example="merged",
+    ),
+    Check(
         "timely_miscounted",
         "Every timely answer holds as many records as were on time, history included.",
         "Answers of the speed layer, or of the history, are lost, doubled or changed; the answers"

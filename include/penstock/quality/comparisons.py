@@ -42,6 +42,7 @@ COUNTS: tuple[str, ...] = (
     "extra_answers",
     "doubled_answers",
     "forged_answers",
+    "merged_wrong",
     "timely_miscounted",
     "late_miscounted",
     "pending_answers",

@@ -59,6 +59,7 @@ NUMBERS = (
     ("extra_answers", "extra"),
     ("doubled_answers", "doubled"),
     ("forged_answers", "forged"),
+    ("merged_wrong", "merged unlike those in force"),
     ("timely_miscounted", "timely, miscounted"),
     ("late_miscounted", "late, miscounted"),
     ("pending_answers", "pending a correction"),

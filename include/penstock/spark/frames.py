@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.read import Spans, data_files
-from penstock.lake.storage.tables import TableSpec
+from penstock.lake.storage.spec import TableSpec
 
 
 @dataclass(frozen=True, slots=True)

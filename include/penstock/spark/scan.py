@@ -24,7 +24,7 @@ from penstock.kinds.windowed.layout import layout_of
 from penstock.kinds.windowed.mapper import Classes, columns_of, map_records
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.storage.read import read_pieces
-from penstock.lake.storage.tables import TableSpec
+from penstock.lake.storage.spec import TableSpec
 from penstock.spark.tick import Tick
 
 WHOLE = 20_000

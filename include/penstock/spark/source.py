@@ -24,7 +24,8 @@ from penstock.lake.history.offset import Offset, StepOffset
 from penstock.lake.log.blocks import EventTimes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import DataFile, data_files
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import Follower, StepStart, Waiting
 from penstock.spark.scan import Part, Work, cut, scan
 from penstock.spark.tick import Tick

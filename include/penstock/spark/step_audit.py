@@ -12,6 +12,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import instant, micros
 from penstock.lake.history.generation import Generation
 from penstock.lake.history.position import Position
+from penstock.lake.proof.copied import copied
 from penstock.lake.proof.footing import (
     TOTALS,
     Footing,
@@ -89,7 +90,9 @@ class StepAudit:
         at = self.at
         compared = self.comparison.rows().cache()
         figures = compared.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
+        copy = copied(self.audit.tables, self.step, at, self.comparison.scope.reach(), EXAMPLES)
         out = {"step": self.step.name, "through_seq": at.sealed.seq, **self._found()} | {
+            "merged_wrong": copy.wrong,
             "pairs_open": at.sealed.open_pairs,
             "pairs_excluded": 0,
             **dict.fromkeys(BEYOND, 0),
@@ -122,7 +125,7 @@ class StepAudit:
                 trace.plans,
             ]
             examples += [fault.told() for some in faults for fault in some[:EXAMPLES]]
-        out["examples"] = json.dumps(examples)
+        out["examples"] = json.dumps([*examples, *copy.examples])
         compared.unpersist()
         return out | self._covered(out)
 

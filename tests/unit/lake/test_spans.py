@@ -13,7 +13,7 @@ from penstock.columns.types import INSTANT
 from penstock.lake.history.correction import MOST_SPANS, spans_of
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
-from penstock.lake.storage.tables import TableSpec
+from penstock.lake.storage.spec import TableSpec
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), max_size=60), st.integers(1, 10**5))

@@ -14,7 +14,7 @@ from penstock.core.errors import ConfigError
 from penstock.lake.storage import commit
 from penstock.lake.storage.commit import ConflictError, Table
 from penstock.lake.storage.read import Tail, data_files, read_table
-from penstock.lake.storage.tables import TableSpec
+from penstock.lake.storage.spec import TableSpec
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 

@@ -12,12 +12,12 @@ import pytest
 from penstock.core.place import path_of
 from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import standing
+from penstock.lake.history.unread import BY
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.serve.query import answered
 from penstock.lake.serve.revisions import TOLERANCE, Answers, answers
-from penstock.lake.serve.unread import BY
 from penstock.lake.serve.views import views
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import DamagedTableError

@@ -81,6 +81,7 @@ def test_examples_name_window_and_key(text: str | None, shown: list[str]) -> Non
     ("generation starts unlike the log", "generations_wrong"),
     ("correction done without its answers", "corrections_wrong"),
     ("forged answer", "forged_answers"),
+    ("merged answer", "merged_wrong"),
     ("miscounted timely answer", "timely_miscounted"),
     ("miscounted late rows", "late_miscounted"),
     ("odd", None),

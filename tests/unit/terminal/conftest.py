@@ -24,7 +24,8 @@ from penstock.lake.history.registry import Registry
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TEN = datetime(2024, 5, 1, 10, tzinfo=UTC)

@@ -15,7 +15,8 @@ from penstock.core.crash import reached
 from penstock.core.place import path_of
 from penstock.lake.history.offset import Offset, StepOffset
 from penstock.lake.storage.durable import sync_file
-from penstock.lake.storage.tables import Tables, opened
+from penstock.lake.storage.spec import opened
+from penstock.lake.storage.tables import Tables
 
 _STATE = re.compile(r"\.?(\d+)\.(?:changelog|zip)(\..+\.tmp)?")
 """Changes up to a version, or all of it; with what was not finished."""

@@ -12,11 +12,13 @@ from deltalake.exceptions import CommitFailedError
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
 from penstock.lake.history.checkpoint import drop_former_checkpoints
+from penstock.lake.history.merging import merge
 from penstock.lake.history.thinning import thin
 from penstock.lake.storage.commit import BY_HAND, KEEP_HOURS, Table, checkpoint, writer
 from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.durable import sync_commits
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +29,14 @@ written again a few times, not at each run, and replaced files take little room.
 
 
 def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
-    """Compact and vacuum the tables of one pipeline.
+    """Merge answers where it pays, compact and vacuum the tables of one pipeline.
 
     Returns:
         Rows that went with a freeze and files compacted by table, and former checkpoints removed,
         where there were any.
     """
     gone = thin(tables, pipeline)
+    merge(tables, pipeline)
     done = {name: _maintain(spec) for name, spec in specs_of(tables, pipeline).items()}
     done["checkpoints"] = drop_former_checkpoints(tables)
     return gone | {name: files for name, files in done.items() if files}
@@ -51,9 +54,11 @@ def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
         "decisions": tables.decisions(),
         "registry": tables.registry(),
         "freezes": tables.freezes(),
+        "merges": tables.merges(),
     }
     for step in pipeline.specs:
         specs[f"answers/{step.name}"] = tables.answers(step)
+        specs[f"merged/{step.name}"] = tables.merged(step)
         specs[f"late/{step.name}"] = tables.late(step, [])
         specs[f"control/{step.name}"] = tables.control(step)
         specs[f"coverage/{step.name}"] = tables.coverage(step)
@@ -68,7 +73,8 @@ def _maintain(spec: TableSpec) -> int:
     delta = table.refresh()
     table.settle()
     before = delta.version()
-    removed = _compact(delta, spec, FEW_FILES, SMALL) + _compact(delta, spec, MANY_FILES, LARGE)
+    tiers = () if spec.name == "merged" else ((FEW_FILES, SMALL), (MANY_FILES, LARGE))
+    removed = sum(_compact(delta, spec, *tier) for tier in tiers)
     reached("before vacuum")
     delta.vacuum(
         KEEP_HOURS, dry_run=False, enforce_retention_duration=False,

@@ -4,30 +4,25 @@ It goes by positions and values, never by files, as every reader does. What goes
 commit under the freeze's number: it is done once, whoever does it.
 """
 
-import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
 
 from penstock.columns.types import INSTANT
 from penstock.config.pipeline import Pipeline
-from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
 from penstock.lake.history.plans import unfinished_plans
 from penstock.lake.history.position import LATE, Position, position
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.log.freezes import NOTHING, Freeze, Freezes, frozen
-from penstock.lake.storage.commit import BY_HAND, Table, settle, writer
-from penstock.lake.storage.durable import sync_commits
+from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, read_table
-from penstock.lake.storage.tables import Tables, TableSpec
-
-log = logging.getLogger(__name__)
+from penstock.lake.storage.replace import literal, replace
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 APPLICATION = "thin"
 Which: TypeAlias = tuple[str, pc.Expression]
@@ -69,7 +64,7 @@ def _known(pipeline: Pipeline, tables: Tables, freeze: Freeze) -> Which:
     else:
         least = freeze.refused_before - micros(pipeline.skew)
     least -= micros(pipeline.id.horizon)
-    return f"ingest_time < {_literal(least)}", pc.field("ingest_time") < pa.scalar(
+    return f"ingest_time < {literal(least)}", pc.field("ingest_time") < pa.scalar(
         least, pa.int64()
     ).cast(INSTANT)
 
@@ -130,15 +125,10 @@ def _fold(tables: Tables, step: StepSpec, at: Position, freeze: Freeze) -> int:
     stay = every.join(former, former.column_names, join_type="left anti")
     sql = " AND ".join([
         f"through_seq < {freeze.seq}",
-        f"window_start >= {_literal(ends['min'])}", f"window_start <= {_literal(ends['max'])}",
+        f"window_start >= {literal(ends['min'])}", f"window_start <= {literal(ends['max'])}",
     ])  # fmt: skip
     gone = every.num_rows - stay.num_rows
     return gone if gone and _put(table, freeze, sql, stay) else 0
-
-
-def _literal(us: int) -> str:
-    """An instant in the SQL of a predicate."""
-    return f"arrow_cast({us}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def replaced(answers: pa.Table, step: StepSpec) -> pa.Table:
@@ -162,26 +152,7 @@ def _is_done(table: Table, freeze: Freeze) -> bool:
 
 
 def _put(table: Table, freeze: Freeze, sql: str, rows: pa.Table | None) -> bool:
-    """Put rows, or none, in the place of all of which something is true; whether it was done.
-
-    Not by DELETE or MERGE: those write text that pyarrow cannot filter (deltalake 1.6).
-    """
-    delta, spec = table.refresh(), table.spec
-    table.settle()
-    before, schema = delta.version(), pa.schema(delta.schema())
+    """Put rows, or none, in the place of all of which something is true; whether it was done."""
+    schema = pa.schema(table.refresh().schema())
     content = schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
-    properties = CommitProperties(app_transactions=[Transaction(APPLICATION, freeze.number)])
-    reached("before thin", spec.name)
-    try:
-        write_deltalake(
-            delta, content, mode="overwrite", predicate=sql, writer_properties=writer(spec.schema),
-            commit_properties=properties, post_commithook_properties=BY_HAND,
-            partition_by=[*spec.partitioned] or None,
-        )  # fmt: skip
-    except CommitFailedError:  # a writer was faster: the next run does it
-        log.info("nothing taken away this time table=%s", spec.uri)
-        return False
-    reached("within thin", spec.name)
-    sync_commits(spec.uri, range(before + 1, delta.version() + 1))
-    reached("after thin", spec.name)
-    return True
+    return replace(table, content, sql, APPLICATION, {APPLICATION: freeze.number})

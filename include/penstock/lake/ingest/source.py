@@ -31,7 +31,7 @@ from penstock.lake.ingest.taken import READ, Had, How, Like, TakenFile, once
 from penstock.lake.ingest.whereabouts import Whereabouts
 from penstock.lake.log.files import Decided, State
 from penstock.lake.storage.commit import ConflictError
-from penstock.lake.storage.tables import opened as opened_place
+from penstock.lake.storage.spec import opened as opened_place
 
 RECORDS_PER_PLAN = 250_000
 BYTES_PER_PLAN = 64 << 20

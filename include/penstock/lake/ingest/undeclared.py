@@ -16,7 +16,7 @@ from penstock.columns.arrays import decoded
 from penstock.columns.types import INSTANT
 from penstock.lake.ingest.received import as_json
 from penstock.lake.storage.drafts import PREFIX
-from penstock.lake.storage.tables import UNDECLARED
+from penstock.lake.storage.spec import UNDECLARED
 
 MOST = 1_000
 """Fields; a source that invents a column a day would fill the table's log with their names."""

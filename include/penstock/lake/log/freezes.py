@@ -17,7 +17,8 @@ import pyarrow as pa
 from penstock.core.window import BEGINNING
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 ASKED, FROZEN = "asked", "frozen"
 APPLICATION = "freeze"

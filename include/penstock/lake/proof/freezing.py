@@ -24,7 +24,8 @@ from penstock.lake.proof.audits import FAILED, PASSED
 from penstock.lake.proof.footing import Footing, epoch_of, read_footing
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, read_table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,8 @@ from penstock.lake.log.blocks import slack_changes
 from penstock.lake.log.freezes import frozen
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 RELATIVE = (Function.COUNT, Function.SUM, Function.AVG)
 """Functions whose error is relative to the answer; a quantile's is one of rank."""

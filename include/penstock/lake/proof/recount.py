@@ -21,7 +21,8 @@ from penstock.lake.log.files import DETAIL, Decided, decided
 from penstock.lake.proof.waypoint import BEGIN, Waypoint
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, data_files, read_files, read_table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 NUMBERS_AT_ONCE = 1 << 21
 SHOWN = 20

@@ -21,7 +21,8 @@ from penstock.lake.proof.refold import Way
 from penstock.lake.proof.waypoint import BEGIN, Waypoint
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 FIGURES = ("records", "answers", "pairs_answered", "pairs_late", "late_total", "answered_total")
 """What a row of ``control`` says of what its micro-batch wrote, and its generation up to it."""

@@ -23,7 +23,8 @@ from penstock.lake.proof.retrace import Plans, Span, Stretch, Trace
 from penstock.lake.proof.waypoint import BEGIN
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 LEAST = 1 << 20
 """Records of older ground that an audit covers again, if there are so many: about a second."""

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
-from penstock.lake.history.standing import Standing, in_force_of, standing, told
+from penstock.lake.history.merged import in_force_at
+from penstock.lake.history.standing import Standing, standing, told
+from penstock.lake.serve.fetch import fetched
 from penstock.lake.storage.tables import Tables
 
 
@@ -87,7 +89,10 @@ def _drafts() -> Iterator[dict[Path, Path]]:
 
 
 def _public(tables: Tables, step: StepSpec, shown: Standing | None) -> pa.Table:
-    rows, one = in_force_of(tables, step, shown), step if shown is None else shown.step
+    if shown is None:
+        one, rows = step, tables.answers(step).schema.empty_table()
+    else:
+        one, rows = shown.step, fetched(in_force_at(tables, shown.step, shown.at))
     values = [value.name for value in one.values]
     columns = ["window_start", "window_end", *one.key_names, *values]
     return rows.select([*columns, "n_records", "revision", "reason", "through_seq"])

@@ -14,7 +14,8 @@ import duckdb
 import pyarrow.dataset as ds
 
 from penstock.core.errors import ConfigError
-from penstock.lake.serve.unread import Unread, named_if_damaged, quoted
+from penstock.lake.history.reads import Read, counted
+from penstock.lake.history.unread import Unread, named_if_damaged, quoted
 from penstock.lake.serve.views import Content, View
 
 ASKS = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
@@ -47,14 +48,17 @@ def answered(
         ConfigError: DuckDB refuses it; says why and which views there are.
         DamagedTableError: a data file that it reads is not whole; names it.
     """
-    seq, read = as_of(known, sql), list[ds.Dataset]()
+    seq, read, reads = as_of(known, sql), list[ds.Dataset](), list[Read | None]()
     with _shut_in(room) as connection:
         try:
             _require_question(connection, sql)
             with named_if_damaged(read):
                 for name, view in mentioned(known, sql).items():
-                    read += _register(connection, name, view.content(seq))
-                yield connection.sql(sql)
+                    content = view.content(seq)
+                    read += _register(connection, name, content)
+                    reads.append(content.read if isinstance(content, Unread) else None)
+                with counted([each for each in reads if each] if all(reads) else []):
+                    yield connection.sql(sql)
         except duckdb.PermissionException as refused:
             raise ConfigError(
                 "a query reaches the views and nothing else: no files, no network, no extensions."
@@ -74,11 +78,11 @@ def _register(
         if isinstance(content, ds.Dataset):
             yield content
         return
-    rows = f"rows of {name}"
-    connection.register(rows, content.rows)
-    select = content.select.replace("{rows}", quoted(rows))
-    connection.execute(f"CREATE VIEW {quoted(name)} AS {select}")
-    yield content.rows
+    names = {part: f"{part} of {name}" for part in content.parts}
+    for part, rows in content.parts.items():
+        connection.register(names[part], rows)
+    connection.execute(f"CREATE VIEW {quoted(name)} AS {content.sql(names)}")
+    yield from content.parts.values()
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType
 from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import Standing
+from penstock.lake.history.unread import answers as rows_at
+from penstock.lake.history.unread import in_force, named_if_damaged, pair, quoted
 from penstock.lake.ingest.cast import cast
-from penstock.lake.serve.unread import answers as rows_at
-from penstock.lake.serve.unread import in_force, named_if_damaged, pair, quoted
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.tables import Tables
 

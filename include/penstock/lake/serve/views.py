@@ -1,7 +1,7 @@
 """What SQL can name: a view for each step, more of its kind, and the log."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -11,17 +11,18 @@ import pyarrow.dataset as ds
 from penstock.config.pipeline import Pipeline
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
-from penstock.lake.history.position import SPEED
+from penstock.lake.history import unread
+from penstock.lake.history.merged import in_force_at
+from penstock.lake.history.position import SPEED, Position
 from penstock.lake.history.standing import Standing, standing, told
-from penstock.lake.history.view import answers_at, in_force
+from penstock.lake.history.unread import Unread
 from penstock.lake.log.blocks import newest_seq
-from penstock.lake.serve import unread
-from penstock.lake.serve.unread import Unread
+from penstock.lake.serve.fetch import fetched
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.definition import Definition, FormerStep
-from penstock.lake.storage.tables import UNDECLARED, Tables, TableSpec
+from penstock.lake.storage.spec import INTERNAL, UNDECLARED, TableSpec
+from penstock.lake.storage.tables import Tables
 
-INTERNAL = ("epoch", "generation", "micro_batch", "plan")
 Content: TypeAlias = pa.Table | ds.Dataset | Unread
 
 
@@ -52,7 +53,7 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
     shown = {step.name: standing(tables, step) for step in pipeline.specs}
     for step in pipeline.specs:
         one = shown[step.name]
-        found[step.name] = _answers("one answer in force", tables, step, one, unread.in_force)
+        found[step.name] = _answers("one answer in force", tables, step, one, in_force_at)
     for step in pipeline.specs:
         one = shown[step.name]
         found.setdefault(
@@ -68,9 +69,10 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
     return found
 
 
-def _timely(_: Definition) -> str:
+def _timely(tables: Tables, step: Definition, at: Position) -> Unread:
     """What the speed layer published, of all that a position has."""
-    return f"FROM {{rows}} WHERE reason = '{SPEED}'"
+    rows = unread.answers(tables, step, at)
+    return Unread({"rows": rows}, f"FROM {{rows}} WHERE reason = '{SPEED}'")
 
 
 def _answers(
@@ -78,7 +80,7 @@ def _answers(
     tables: Tables,
     step: StepSpec,
     shown: Standing | None,
-    which: Callable[[Definition], str],
+    which: Callable[[Tables, Definition, Position], Unread],
 ) -> View:
     if shown is None:
         nothing = _public(tables.answers(step).schema).empty_table()
@@ -88,8 +90,8 @@ def _answers(
 
     def content(seq: int | None) -> Content:
         at = shown.at if seq is None else shown.at.up_to(seq)
-        rows = unread.answers(tables, shown.step, at)
-        return Unread(rows, f"SELECT {columns} {which(shown.step)}")
+        found = which(tables, shown.step, at)
+        return replace(found, select=f"SELECT {columns} {found.select}")
 
     return View(says, schema, content, shown.at.seq, shown.at.epoch.seq, told(step, shown))
 
@@ -116,7 +118,7 @@ def _merged(
 
     def content(seq: int | None) -> Content:
         at = shown.at if seq is None else shown.at.up_to(seq)
-        return merged(in_force(answers_at(tables, step, at), step))
+        return merged(fetched(in_force_at(tables, step, at)))
 
     return View(says, nothing.schema, content, shown.at.seq, shown.at.epoch.seq)
 

@@ -36,7 +36,7 @@ from penstock.lake.storage.durable import (
     take_back,
 )
 from penstock.lake.storage.room import require_room, written
-from penstock.lake.storage.tables import UNDECLARED, TableSpec
+from penstock.lake.storage.spec import UNDECLARED, TableSpec
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from penstock.columns.arrays import decoded
 from penstock.core.place import is_remote
 from penstock.lake.storage.durable import sync_file
 from penstock.lake.storage.room import require_room, written
-from penstock.lake.storage.tables import UNDECLARED, TableSpec, opened
+from penstock.lake.storage.spec import UNDECLARED, TableSpec, opened
 
 ROW_GROUP = 16_384
 RISING = ("arrival_seq", "block", "event_time", "ingest_time")

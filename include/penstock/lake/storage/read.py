@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from penstock.core.window import MILLISECOND
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import told
-from penstock.lake.storage.tables import opened
+from penstock.lake.storage.spec import opened
 
 PIECE = 262_144
 

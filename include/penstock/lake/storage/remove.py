@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pyarrow.fs
 
 from penstock.core.errors import ConfigError
-from penstock.lake.storage.tables import Tables, opened
+from penstock.lake.storage.spec import opened
+from penstock.lake.storage.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,38 +7,12 @@ it. Rows are appended, never changed; they go only with a freeze. Instants are m
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.fs
 
 from penstock.columns.types import ARROW, INSTANT, fields_of
 from penstock.core.measure import ColumnType
-from penstock.core.place import uri_of
 from penstock.core.step import StepSpec
 from penstock.lake.storage.definition import Definition
-
-UNDECLARED = "undeclared"
-"""Column of ``events`` with what typed sources have beside the declared columns, a struct. It comes
-with the first such field, and its fields with the records that have them."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSpec:
-    """One table.
-
-    Attributes:
-        uri: where it lies.
-        schema: its columns when it is made.
-        partitioned: the columns its files are divided by.
-        indexed: columns that get statistics (only the first 32 would by default).
-        name: which of a pipeline's tables, or of a step's.
-        form: of what its columns mean: a table of a former form is refused.
-    """
-
-    uri: str
-    schema: pa.Schema
-    partitioned: tuple[str, ...] = ()
-    indexed: tuple[str, ...] = ()
-    name: str = ""
-    form: int = 1
+from penstock.lake.storage.spec import INTERNAL, TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +265,32 @@ class Tables:
             self._of(step, "answers"), schema, (), ("window_start", "through_seq"), "answers", 2
         )
 
+    def merged(self, step: Definition) -> TableSpec:
+        """One answer in force a row, as of the last merge: a copy that spares readers theirs."""
+        answers = self.answers(step)
+        schema = pa.schema([field for field in answers.schema if field.name not in INTERNAL])
+        return TableSpec(self._of(step, "merged"), schema, (), ("window_start",), "merged")
+
+    def merges(self) -> TableSpec:
+        """One read of answers in force that had much to merge, or what maintenance chose, a row.
+
+        ``what`` is ``read``, with the time that a merge would have spared; ``append`` or
+        ``rewrite``, the choice, with the time that a merge takes; or ``written``, as it took.
+        """
+        schema = pa.schema(
+            [
+                ("number", pa.int64()),
+                ("step", pa.string()),
+                ("fingerprint", pa.string()),
+                ("what", pa.string()),
+                ("rows", pa.int64()),
+                ("seconds", pa.float64()),
+                ("reason", pa.string()),
+                ("recorded_at", INSTANT),
+            ]
+        )
+        return TableSpec(self.uri("merges"), schema, name="merges")
+
     def late(self, step: StepSpec, partial_fields: list[pa.Field]) -> TableSpec:
         """Pairs (record, window) of one micro-batch that missed a window, summed by key."""
         schema = pa.schema(
@@ -386,9 +386,3 @@ class Tables:
     def checkpoint(self, *parts: str | int) -> str:
         """Spark's checkpoint of a query and number, or the folder of those: a cache, no truth."""
         return self.uri("checkpoints", *map(str, parts))
-
-
-def opened(place: str) -> tuple[pa.fs.FileSystem, str]:
-    """The file system of a place, a path or a URI, and the place's path in it."""
-    filesystem, root = pa.fs.FileSystem.from_uri(uri_of(place))
-    return filesystem, root

@@ -4,7 +4,7 @@ Which answers are in force is found while it reads. A condition on windows or ke
 files, so a question about one day costs the same on a log of a day and of a year.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,12 +14,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from penstock.lake.history.position import Position
+from penstock.lake.history.reads import Read
 from penstock.lake.history.view import had
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import damaged_file, require_whole
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.read import DataFile, data_files, dataset
-from penstock.lake.storage.tables import Tables, TableSpec
+from penstock.lake.storage.spec import TableSpec
+from penstock.lake.storage.tables import Tables
 
 BY = "window_start"
 NOT_READ = "reading the stream"
@@ -31,12 +33,21 @@ class Unread:
     """Rows of files, and what is asked of them.
 
     Attributes:
-        rows: nothing of them is read yet.
-        select: SQL, with ``{rows}`` for their name.
+        parts: by a name; nothing of them is read yet.
+        select: SQL, with ``{name}`` for each of them.
+        read: what it has before it, where that is counted.
     """
 
-    rows: ds.Dataset
+    parts: Mapping[str, ds.Dataset]
     select: str
+    read: Read | None = None
+
+    def sql(self, names: Mapping[str, str]) -> str:
+        """What is asked, with the names that the parts have for an engine."""
+        found = self.select
+        for part, name in names.items():
+            found = found.replace(f"{{{part}}}", quoted(name))
+        return found
 
 
 def in_force(step: Definition) -> str:

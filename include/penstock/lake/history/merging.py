@@ -1,0 +1,221 @@
+"""Merges the answers in force once that costs less than what it spares readers.
+
+Answers are appended, and merged at read. A merge by maintenance is a lot: what it takes is shared
+by all reads until the next one, and each of these takes longer, the more was appended since. It is
+made once the reads since the last one would have been spared as much as it takes, or once all of
+them would have, had they had as much to merge as there is now: the part-period rule of lot sizes,
+and where nothing is known of what comes, that of renting skis (never twice the best). RTMR's model
+of reads and writes, by measured times; docs/decisions/0035-merged-when-it-pays.md.
+"""
+
+import logging
+from dataclasses import dataclass
+from heapq import nlargest
+from itertools import pairwise
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.arrays import Longs
+from penstock.config.pipeline import Pipeline
+from penstock.core.step import StepSpec
+from penstock.lake.history.merged import Extent, Merged, merged_at, read_of, since
+from penstock.lake.history.plans import plans
+from penstock.lake.history.position import Position, position
+from penstock.lake.history.reads import READ, note
+from penstock.lake.history.unread import BY, answers, in_force, named_if_damaged, quoted
+from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.read import Spans, data_files, read_table
+from penstock.lake.storage.replace import literal, replace
+from penstock.lake.storage.tables import Tables
+
+log = logging.getLogger(__name__)
+
+APPEND, REWRITE, WRITTEN = "append", "rewrite", "written"
+WRITE, SPARED = 2e-6, 2e-7
+"""Seconds to merge and write a row, and to merge one at read, until a step has figures of its own
+(benchmarks/folding.py)."""
+FILE, BATCH, SMALL = 2 << 20, 65_536, 50_000
+"""Bytes of a file: what a late record makes to be written again. Rows that are handed over at once.
+Rows of a file that is written again with what is new."""
+MOST_RUNS = 8
+"""Runs of windows that one merge replaces."""
+
+Run = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a merge would do.
+
+    Attributes:
+        at: as of this position.
+        extent: the same, as the copy will say it.
+        former: what is merged by now; none: nothing.
+        runs: first and last start of the windows it writes anew, us; none: of all.
+        rows: that it writes, about.
+        seconds: that it takes, about.
+        reads: how many there were since the former one.
+        spared: what it would have spared them, s.
+        coming: what it will spare as many, s.
+    """
+
+    at: Position
+    extent: Extent
+    former: Merged | None
+    runs: tuple[Run, ...] | None
+    rows: int
+    seconds: float
+    reads: int
+    spared: float
+    coming: float
+
+    @property
+    def choice(self) -> str:
+        """To leave the answers as they were appended, or to write them anew."""
+        pays = max(self.spared, self.coming - self.spared) >= self.seconds
+        return REWRITE if pays else APPEND
+
+    def __str__(self) -> str:
+        return (
+            f"{self.reads:,} reads since the last merge would have been spared {self.spared:.2f} s,"
+            f" as many will be {self.coming:.2f} s; to write {self.rows:,} answers takes"
+            f" {self.seconds:.2f} s"
+        )
+
+
+def merge(tables: Tables, pipeline: Pipeline) -> dict[str, str]:
+    """Merge the answers of each step for which it pays; what was chosen, of steps that were read.
+
+    Raises:
+        DamagedTableError: a data file is not whole; names it.
+    """
+    found, spec = {}, tables.merges()
+    for step in pipeline.specs:
+        due = due_of(tables, step)
+        if due is None or not due.reads:
+            continue
+        note(spec, step, due.choice, due.rows, due.seconds, str(due))
+        found[step.name] = f"{due.choice}: {due}"
+        began = perf_counter()
+        if due.choice == REWRITE and write(tables, step, due):
+            note(spec, step, WRITTEN, due.rows, perf_counter() - began)
+        log.info("answers step=%s %s", step.name, found[step.name])
+    return found
+
+
+def due_of(tables: Tables, step: StepSpec) -> Due | None:
+    """What a merge would do now; none: nothing came since, or a correction is not done."""
+    at = position(tables, step)
+    planned, done = plans(tables, step)
+    numbers = {plan.number for plan in planned}
+    if at is None or numbers != done or not numbers <= at.done:
+        return None
+    extent, former = Extent.of(at, max(numbers, default=0)), merged_at(tables, step, at)
+    if former is not None and former.extent == extent:
+        return None
+    mine = (pc.field("step") == step.name) & (pc.field("fingerprint") == step.fingerprint)
+    names = ["number", "what", "rows", "seconds"]
+    known = read_table(Table(tables.merges()), names, mine)
+    written, every = (known.filter(pc.field("what") == what) for what in (WRITTEN, READ))
+    before = pc.max(written["number"]).as_py() or 0
+    reads = every.filter(pc.field("number") > before)
+    unmerged = read_of(tables, step, former).unmerged
+    runs, rows = _runs(tables, step, at, former)
+    return Due(
+        at, extent, former, runs, rows,
+        seconds=rows * _speed(written, WRITE),
+        reads=reads.num_rows,
+        spared=pc.sum(reads["seconds"]).as_py() or 0.0,
+        coming=reads.num_rows * unmerged * _speed(every, SPARED),
+    )  # fmt: skip
+
+
+def write(tables: Tables, step: StepSpec, due: Due) -> bool:
+    """Write the answers in force of some windows anew; whether it was done.
+
+    They are sorted by window, so that a question about some windows opens few files.
+    """
+    settle(tables.corrections(), tables.control(step), tables.answers(step))
+    table = Table(tables.merged(step))
+    parts = {"rows": answers(tables, step, due.at, since(due.former))}
+    where, schema = _within(due.runs), table.spec.schema
+    if due.former is not None:
+        parts["merged"] = due.former.rows.filter(Spans(BY, due.runs or ()).where(schema))
+    names = ", ".join(map(quoted, schema.names))
+    union = " UNION ALL ".join(f"SELECT {names} FROM {part}" for part in parts)  # noqa: S608
+    sql = f"SELECT * {in_force(step)} ORDER BY {BY}".replace("{rows}", f"({union})")
+    done = due.extent.transactions(due.at.epoch.number)
+    with TemporaryDirectory(prefix="penstock-merge-") as folder, duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET temp_directory = '{folder}'")
+        for name, rows in parts.items():
+            connection.register(name, rows)
+        with named_if_damaged(list(parts.values())):
+            reader = connection.sql(sql).to_arrow_reader(BATCH).cast(schema)
+            return replace(table, reader, where, "merge", done, FILE)
+
+
+def _within(runs: tuple[Run, ...] | None) -> str | None:
+    """SQL, true for windows that start in some runs; none: for all."""
+    if runs is None:
+        return None
+    spans = (f"({BY} >= {literal(first)} AND {BY} <= {literal(last)})" for first, last in runs)
+    return " OR ".join(spans) or "false"
+
+
+def _runs(
+    tables: Tables, step: StepSpec, at: Position, former: Merged | None
+) -> tuple[tuple[Run, ...] | None, int]:
+    """Which windows a merge writes anew, and about how many answers those have."""
+    if former is None:
+        delta = Table(tables.answers(step)).newest()
+        files = [] if delta is None else data_files(delta, BY)
+        return None, sum(file.rows for file in files)
+    new = answers(tables, step, at, since(former)).to_table(columns=[BY])[BY]
+    starts = np.unique(np.asarray(pc.cast(new, pa.int64()), np.int64))
+    spans = [(f.least, f.greatest, f.rows) for f in former.files]
+    touched = [
+        (least, greatest) for least, greatest, rows in spans
+        if least is not None and greatest is not None
+        and (rows < SMALL or _between(starts, least, greatest))
+    ]  # fmt: skip
+    for first, last in touched:
+        starts = starts[(starts < first) | (starts > last)]
+    runs = joined([*touched, *((start, start) for start in starts.tolist())])
+    again = sum(file.rows for file in former.files if Spans(BY, runs).hold(file))
+    return runs, again + len(new)
+
+
+def _between(starts: Longs, least: int, greatest: int) -> bool:
+    """Whether some start lies in a closed range; starts ascend."""
+    return bool(np.searchsorted(starts, least) < np.searchsorted(starts, greatest, "right"))
+
+
+def joined(spans: list[Run]) -> tuple[Run, ...]:
+    """At most ``MOST_RUNS`` runs that hold all spans: the nearest are joined."""
+    apart: list[Run] = []
+    for first, last in sorted(spans):
+        if apart and first <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(last, apart[-1][1]))
+        else:
+            apart.append((first, last))
+    gaps = ((later - end, later) for (_, end), (later, _) in pairwise(apart))
+    cuts = {start for _, start in nlargest(MOST_RUNS - 1, gaps)}
+    found: list[Run] = []
+    for first, last in apart:
+        if found and first not in cuts:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def _speed(known: pa.Table, otherwise: float) -> float:
+    """Seconds a row, as it was so far."""
+    rows = pc.sum(known["rows"]).as_py() or 0
+    return pc.sum(known["seconds"]).as_py() / rows if rows else otherwise

@@ -1,0 +1,42 @@
+"""What a table is: where it lies, its columns, and what readers may go by."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.fs
+
+from penstock.core.place import uri_of
+
+UNDECLARED = "undeclared"
+"""Column of ``events`` with what typed sources have beside the declared columns, a struct. It comes
+with the first such field, and its fields with the records that have them."""
+
+INTERNAL = ("epoch", "generation", "micro_batch", "plan")
+"""Columns of ``answers`` that only the product needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """One table.
+
+    Attributes:
+        uri: where it lies.
+        schema: its columns when it is made.
+        partitioned: the columns its files are divided by.
+        indexed: columns that get statistics (only the first 32 would by default).
+        name: which of a pipeline's tables, or of a step's.
+        form: of what its columns mean: a table of a former form is refused.
+    """
+
+    uri: str
+    schema: pa.Schema
+    partitioned: tuple[str, ...] = ()
+    indexed: tuple[str, ...] = ()
+    name: str = ""
+    form: int = 1
+
+
+def opened(place: str) -> tuple[pa.fs.FileSystem, str]:
+    """The file system of a place, a path or a URI, and the place's path in it."""
+    filesystem, root = pa.fs.FileSystem.from_uri(uri_of(place))
+    return filesystem, root

@@ -1,0 +1,357 @@
+"""Answers that maintenance merged are those in force, and are merged when it pays."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from penstock.columns.types import INSTANT
+from penstock.lake.history import merging, reads
+from penstock.lake.history.maintain import maintain_pipeline
+from penstock.lake.history.merged import Merged, in_force_at, merged_at
+from penstock.lake.history.merging import APPEND, REWRITE, WRITTEN, due_of, joined, merge, write
+from penstock.lake.history.position import Position, position
+from penstock.lake.history.reads import READ, Read, note, spared
+from penstock.lake.history.standing import standing
+from penstock.lake.history.view import answers_at, in_force
+from penstock.lake.log.blocks import HISTORY
+from penstock.lake.serve.export import export
+from penstock.lake.serve.query import answered
+from penstock.lake.serve.views import views
+from penstock.lake.storage import replace as replacing
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from tests.doubles import Killed
+from tests.lakes import Lake, World, make_lake, some_rows
+from tests.steps import CASES, case_of
+from tests.streams import write_jsonl
+
+FILES, EACH = 4, 40
+CORRECT = Lake.correct
+
+
+@pytest.fixture(autouse=True)
+def small() -> Iterator[None]:
+    """Files are written again apart, and each read counts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "SMALL", 0)
+        patch.setattr(merging, "FILE", 1 << 10)
+        patch.setattr(merging, "BATCH", 16)
+        patch.setattr(reads, "LEAST", 1)
+        yield
+
+
+def merged(lake: Lake) -> bool:
+    """As if it paid; whether there was something to merge."""
+    due = due_of(lake.tables, lake.step)
+    return due is not None and write(lake.tables, lake.step, due)
+
+
+def copy_of(lake: Lake) -> Merged | None:
+    return merged_at(lake.tables, lake.step, held_at(lake))
+
+
+def agree(lake: Lake, every: int = 45) -> None:
+    """SQL says at some positions what the log of answers says."""
+    shown = standing(lake.tables, lake.step)
+    if shown is None:
+        return
+    known = views(lake.tables, lake.pipeline)
+    for seq in {*range(shown.at.epoch.seq, shown.at.seq, every), shown.at.seq}:
+        rows = in_force(answers_at(lake.tables, shown.step, shown.at.up_to(seq)), shown.step)
+        with answered({"s": replace(known["s"], seq=seq)}, "FROM s") as found:
+            names = found.columns
+            assert alike(found.to_arrow_table()) == alike(rows.select(names)), seq
+
+
+def alike(rows: pa.Table) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows.to_pylist())
+
+
+def grown(home: Path, name: str, each: Callable[[Lake], Any]) -> Lake:
+    """History and live records, corrected after each file; something is done after each."""
+    source = {"files": str(home / "live"), "format": "jsonl", "mode": "live"}
+    history = {"files": str(home / "history"), "format": "jsonl"}
+    (home / "live").mkdir(parents=True)
+    rows = some_rows(EACH * (FILES + 1), 3)
+    write_jsonl(home / "history" / "0.jsonl", rows[:EACH])
+    lake = make_lake(home, CASES[name], source=source, history=history)
+    lake.ingest(HISTORY)
+    for number in range(1, FILES + 1):
+        write_jsonl(home / "live" / f"{number}.jsonl", rows[EACH * number : EACH * (number + 1)])
+        lake.ingest()
+        lake.query(blocks=3).run()
+        lake.correct()
+        each(lake)
+    return lake
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_readers_see_the_same_whatever_is_merged(tmp_path: Path, name: str) -> None:
+    turn = iter(range(FILES))
+
+    def every_other(lake: Lake) -> None:
+        if next(turn) % 2 == 0:
+            assert merged(lake)
+            assert not merged(lake), "nothing is left to merge"
+        agree(lake)
+
+    lake = grown(tmp_path, name, every_other)
+    held = copy_of(lake)
+    assert held is not None
+    assert 0 < held.extent.seq < standing_seq(lake), "the last files came after it"
+    assert held.count == held.rows.count_rows() > 0
+
+
+def standing_seq(lake: Lake) -> int:
+    shown = standing(lake.tables, lake.step)
+    assert shown is not None
+    return shown.at.seq
+
+
+def test_files_that_got_nothing_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: list[set[str]] = []
+    monkeypatch.setattr(merging, "BATCH", 10_000)
+
+    def and_look(lake: Lake) -> None:
+        assert merged(lake)
+        held = copy_of(lake)
+        assert held is not None
+        files.append({file.path for file in held.files})
+
+    grown(tmp_path / "late", "sites", and_look)
+    assert all(len(some) == 1 for some in files), "late records came to old windows each time"
+    assert len(set.union(*files)) == FILES
+    files.clear()
+    grown(tmp_path / "timely", "both", and_look)
+    assert [len(some) for some in files] == [1, 2, 3, 4], "nothing is ever late there"
+    assert files[0] < files[1] < files[2] < files[3]
+
+
+def test_a_correction_of_the_same_position_is_not_hidden(tmp_path: Path) -> None:
+    """Its answers lie where the copy already is."""
+    seen: list[int] = []
+
+    def at_once(lake: Lake) -> None:
+        seen.append(merged(lake))
+        agree(lake)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lake, "correct", lambda lake: at_once(lake) or CORRECT(lake))
+        lake = grown(tmp_path, "sites", agree)
+    held, at = copy_of(lake), held_at(lake)
+    assert held is not None
+    assert held.extent.seq == at.seq
+    assert held.extent.plan < max(at.done)
+    assert sum(seen) == FILES
+
+
+def test_a_copy_that_a_late_planner_has_passed_is_not_taken(tmp_path: Path) -> None:
+    """Somebody looked at the position, slept, and plans for it when others are further."""
+    olds = list[Position]()
+
+    lake = grown(tmp_path, "sites", lambda lake: olds.append(held_at(lake)))
+    assert merged(lake)
+    planner = lake.planner()
+    planner._plan_late(olds[0], None, None, recheck=True)
+    lake.correct()
+    held = copy_of(lake)
+    assert held is not None
+    assert held.passed
+    assert list(in_force_at(lake.tables, lake.step, held_at(lake)).parts) == ["rows"]
+    agree(lake)
+    assert merged(lake)
+    held = copy_of(lake)
+    assert held is not None
+    assert not held.passed
+    agree(lake)
+
+
+def held_at(lake: Lake) -> Position:
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    return at
+
+
+def test_nothing_is_merged_while_a_correction_is_not_done(tmp_path: Path) -> None:
+    lake = grown(tmp_path, "sites", lambda _: None)
+    lake.planner().due(recheck=True)
+    assert due_of(lake.tables, lake.step) is None
+
+
+def test_a_new_definition_does_not_take_the_copy_of_the_former(tmp_path: Path) -> None:
+    lake = grown(tmp_path, "sites", merged)
+    former = lake.step
+    lake.edit(where="bags > 1")
+    for _ in range(2):
+        lake.query().run()
+        lake.correct()
+        agree(lake)
+        assert merged(lake)
+        agree(lake)
+        lake.edit(where=None if lake.step != former else "bags > 1")
+    assert lake.step.fingerprint != former.fingerprint or copy_of(lake)
+
+
+def test_lives_in_which_maintenance_merges_and_dies(tmp_path: Path) -> None:
+    merges = sum(merged_throughout(tmp_path / str(seed), seed) for seed in range(2))
+    assert merges > 4
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("seed", range(2, 24))
+def test_more_lives_in_which_maintenance_merges(tmp_path: Path, seed: int) -> None:
+    assert merged_throughout(tmp_path, seed)
+
+
+def merged_throughout(home: Path, seed: int) -> int:
+    """How often it was done in one life."""
+    world, draw, done = World(home, case_of(seed), seed, 2), random.Random(seed), 0  # noqa: S311
+
+    def dies(*_: str) -> None:
+        if draw.random() < 0.15:
+            raise Killed
+
+    for _ in range(80):
+        world.step()
+        if draw.random() < 0.3:
+            with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+                patch.setattr(replacing, "reached", dies)
+                done += merged(world.lake)
+            agree(world.lake, 10_000)
+    world.finish()
+    agree(world.lake)
+    assert merged(world.lake) or copy_of(world.lake)
+    agree(world.lake)
+    world.lake.check()
+    return done
+
+
+# when it pays
+
+
+def test_reads_are_counted_with_what_a_merge_would_have_spared(tmp_path: Path) -> None:
+    lake = grown(tmp_path, "sites", lambda _: None)
+    for sql in ("FROM s", "SELECT count(*) FROM s", "FROM s_timely", "FROM s, events LIMIT 1"):
+        with answered(views(lake.tables, lake.pipeline), sql) as found:
+            found.fetchall()
+    export(lake.tables, lake.pipeline, tmp_path / "out")
+    rows = kept(lake)
+    assert [row["what"] for row in rows] == [READ] * 3, "those that merge answers, and nothing else"
+    assert all(row["seconds"] > 0 for row in rows)
+    answers = read_table(Table(lake.tables.answers(lake.step))).num_rows
+    assert {row["rows"] for row in rows} == {answers}
+
+
+def kept(lake: Lake) -> list[dict[str, Any]]:
+    rows = read_table(Table(lake.tables.merges())).sort_by("recorded_at")
+    return [*rows.to_pylist()]
+
+
+def test_a_read_of_few_answers_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = grown(tmp_path, "sites", lambda _: None)
+    monkeypatch.setattr(reads, "LEAST", 100_000)
+    agree(lake)
+    assert not Table(lake.tables.merges()).exists()
+
+
+def test_a_reader_who_may_not_write_reads_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = grown(tmp_path, "sites", lambda _: None)
+
+    def refuses(*_: Any) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(reads, "note", refuses)
+    agree(lake)
+    assert "a read was not counted step=s: read-only" in caplog.text
+
+
+@pytest.mark.parametrize(("seconds", "choice"), [(0.1, APPEND), (100.0, REWRITE)])
+def test_answers_are_merged_once_reads_would_have_been_spared_as_much(
+    tmp_path: Path, seconds: float, choice: str
+) -> None:
+    lake = grown(tmp_path, "sites", lambda _: None)
+    due = due_of(lake.tables, lake.step)
+    assert due is not None
+    assert merge(lake.tables, lake.pipeline) == {}, "nobody reads"
+    cost = merging.WRITE * due.rows
+    for _ in range(2):
+        note(lake.tables.merges(), lake.step, READ, due.rows, cost / 2 * min(seconds, 1))
+    maintain_pipeline(lake.tables, lake.pipeline)
+    chosen = [row for row in kept(lake) if row["what"] != READ]
+    assert [row["what"] for row in chosen] == [choice, *[WRITTEN] * (choice == REWRITE)]
+    assert chosen[0]["rows"] == due.rows
+    assert chosen[0]["seconds"] == pytest.approx(cost)
+    assert chosen[0]["reason"].startswith("2 reads would have been spared")
+    assert (copy_of(lake) is not None) == (choice == REWRITE)
+    if choice == REWRITE:
+        took = chosen[1]["seconds"] / chosen[1]["rows"]
+        lake.correct(recheck=True)
+        note(lake.tables.merges(), lake.step, READ, 1, 0.5)
+        again = due_of(lake.tables, lake.step)
+        assert again is not None
+        assert (again.reads, again.spared) == (1, 0.5), (
+            "what was read before the merge does not count again"
+        )
+        assert again.seconds == pytest.approx(took * again.rows), "as it took the last time"
+
+
+def test_what_is_spared_goes_by_the_rows_that_are_merged_at_read() -> None:
+    def read(merged: int, unmerged: int) -> Read:
+        return Read(None, "s", "f", merged, unmerged)  # type: ignore[arg-type]
+
+    share = 1 - reads.LEFT
+    assert spared([read(0, 100)], 2.0) == [pytest.approx(2 * share)]
+    assert spared([read(100, 0)], 2.0) == [0.0]
+    both = spared([read(0, 300), read(0, 100)], 2.0)
+    assert both == [pytest.approx(1.5 * share), pytest.approx(0.5 * share)]
+    assert spared([read(0, 0)], 2.0) == [0.0]
+    half = spared([read(1_000, 350)], 2.0)
+    assert half == [pytest.approx(share)]
+
+
+def test_runs_of_windows_hold_all_and_the_widest_gaps_stay() -> None:
+    draw = random.Random(1)  # noqa: S311
+    for size in (1, 2, 5, 8, 9, 40):
+        for _ in range(20):
+            spans = []
+            for _ in range(size):
+                first = draw.randrange(1_000)
+                spans.append((first, first + draw.randrange(12)))
+            runs = joined(spans)
+            assert 1 <= len(runs) <= merging.MOST_RUNS
+            assert all(any(a <= first and last <= b for a, b in runs) for first, last in spans)
+            assert all(before[1] < after[0] for before, after in pairwise(runs))
+            held = {x for first, last in spans for x in (first, last)}
+            assert {x for run in runs for x in run} <= held
+    assert joined([]) == ()
+    apart = [(100 * n + n * n, 100 * n + n * n) for n in range(20)]
+    assert len(joined(apart)) == merging.MOST_RUNS
+    assert joined(apart)[-1][0] == apart[-1][0], "the widest gap is the last"
+
+
+def test_all_rows_of_a_run_are_replaced(tmp_path: Path) -> None:
+    """Two answers of one window and key never stand in the copy."""
+    lake = grown(tmp_path, "codes", merged)
+    rows = fetched_copy(lake)
+    by = ["window_start", *lake.step.key_names]
+    assert rows.group_by(by).aggregate([]).num_rows == rows.num_rows
+    starts = pc.cast(rows["window_start"], INSTANT).to_pylist()
+    assert starts, "something is merged"
+
+
+def fetched_copy(lake: Lake) -> pa.Table:
+    held = copy_of(lake)
+    assert held is not None
+    return held.rows.to_table()
