@@ -12,13 +12,15 @@ from pyspark.sql import SparkSession
 
 from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
+from penstock.lake.proof import scope
 from penstock.spark import chunks
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.forgery import audited
-from tests.lakes import World
+from tests.lakes import World, make_lake, some_rows
 from tests.spark.conftest import lived
-from tests.steps import case_of
+from tests.steps import CASES, case_of
+from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.spark
 STEPS, AUDITS = 40, 2
@@ -54,6 +56,33 @@ def test_an_audit_at_any_moment_of_a_clean_run_is_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     green_throughout(quick, tmp_path, seed)
+
+
+def test_a_correction_may_be_planned_just_before_its_source_falls_silent(
+    quick: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence seals a second time at the same record: an audit between the two saw the first."""
+    monkeypatch.setattr(scope, "LEAST", 10)
+    folder = tmp_path / "live"
+    source = {"files": str(folder), "format": "jsonl", "mode": "live"}
+    lake = make_lake(tmp_path, CASES["sites"], source=source | {"idle_after": "PT0.000001S"})
+    write_jsonl(folder / "0.jsonl", some_rows(60, 7))
+    lake.query()
+    door, planner = lake.door(), lake.planner()
+    assert door.work() == 60
+    lake.query(blocks=2).run()
+    (plan,) = planner.due()
+    before = audited(quick, lake, kept=True)
+    assert (before.red, before.said) == (set(), ())
+    assert door.work() == 0
+    lake.query().run()
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    assert (at.sealed.seq, at.sealed.state.watermark > plan.watermark) == (plan.through_seq, True)
+    assert lake.corrector().run(planner, plan).answers > 0
+    for everything in (False, True):
+        after = audited(quick, lake, everything=everything)
+        assert (after.red, after.said, after.row["everything"]) == (set(), (), everything)
 
 
 @pytest.mark.all

@@ -16,7 +16,16 @@ from penstock.columns.types import INSTANT
 from penstock.lake.history import merging, reads
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.merged import Merged, in_force_at, merged_at
-from penstock.lake.history.merging import APPEND, REWRITE, WRITTEN, due_of, joined, merge, write
+from penstock.lake.history.merging import (
+    APPEND,
+    REWRITE,
+    WRITTEN,
+    Due,
+    due_of,
+    joined,
+    merge,
+    write,
+)
 from penstock.lake.history.position import Position, position
 from penstock.lake.history.reads import READ, Read, note, spared
 from penstock.lake.history.standing import standing
@@ -293,7 +302,7 @@ def test_answers_are_merged_once_reads_would_have_been_spared_as_much(
     assert [row["what"] for row in chosen] == [choice, *[WRITTEN] * (choice == REWRITE)]
     assert chosen[0]["rows"] == due.rows
     assert chosen[0]["seconds"] == pytest.approx(cost)
-    assert chosen[0]["reason"].startswith("2 reads would have been spared")
+    assert chosen[0]["reason"].startswith("2 reads since the last merge would")
     assert (copy_of(lake) is not None) == (choice == REWRITE)
     if choice == REWRITE:
         took = chosen[1]["seconds"] / chosen[1]["rows"]
@@ -305,6 +314,24 @@ def test_answers_are_merged_once_reads_would_have_been_spared_as_much(
             "what was read before the merge does not count again"
         )
         assert again.seconds == pytest.approx(took * again.rows), "as it took the last time"
+
+
+@pytest.mark.parametrize(
+    ("spared", "coming", "choice"),
+    [
+        (0.9, 0.9, APPEND),
+        (1.0, 1.0, REWRITE),  # they lost as much by now
+        (0.1, 1.0, APPEND),
+        (0.0, 1.0, REWRITE),  # nothing was there to merge, and now there is much
+        (0.9, 1.8, APPEND),
+        (0.5, 1.5, REWRITE),
+    ],
+)
+def test_a_merge_is_weighed_against_what_reads_lost_and_will_lose(
+    spared: float, coming: float, choice: str
+) -> None:
+    due = Due(*[None] * 4, 1, 1.0, 10, spared, coming)  # type: ignore[arg-type]
+    assert due.choice == choice
 
 
 def test_what_is_spared_goes_by_the_rows_that_are_merged_at_read() -> None:

@@ -143,4 +143,4 @@ def _behind(file: DataFile, seq: int) -> float:
     """Which part of a file's rows came after a record."""
     if file.least is None or file.greatest is None or seq <= file.least:
         return 1.0
-    return max(0.0, (file.greatest - seq) / (file.greatest - file.least))
+    return max(0, file.greatest - seq) / (file.greatest - file.least or 1)

@@ -82,9 +82,9 @@ class Due:
 
     def __str__(self) -> str:
         return (
-            f"{self.reads:,} reads since the last merge would have been spared {self.spared:.2f} s,"
-            f" as many will be {self.coming:.2f} s; to write {self.rows:,} answers takes"
-            f" {self.seconds:.2f} s"
+            f"{self.reads:,} reads since the last merge would have been spared {self.spared:.3g} s,"
+            f" as many will be {self.coming:.3g} s; to write {self.rows:,} answers takes"
+            f" {self.seconds:.3g} s"
         )
 
 

@@ -283,13 +283,15 @@ def _plans(
 ) -> Iterator[Fault]:
     """Plans against what was sealed, and their completions against the answers that stand there."""
     names = ["epoch", "plan", "reason"]
-    prefixes = [p["through_seq"] for p in plans.planned.values()]
+    places = {(p["through_seq"], p["watermark_us"]) for p in plans.planned.values()}
+    prefixes = [seq for seq, _ in places]
     within = Spans("through_seq", ((min(prefixes), max(prefixes)),)) if prefixes else None
     rows = read_table(Table(tables.answers(step)), names, pc.field("reason") != SPEED, within)
     rows = rows.filter(pc.equal(rows["epoch"], at.epoch.number))
     counts = dict(zip(*_counted(rows), strict=True))
     known = {(s.seq, s.state.watermark) for s in sealed}
-    if (elsewhere := {*prefixes} - {s.seq for s in sealed}) and not way.since.begins:
+    # Of rows at one record, which an idle source makes, some may lie before the stretch.
+    if (elsewhere := {seq for seq, _ in places - known}) and not way.since.begins:
         once = Spans("through_seq", tuple((seq, seq) for seq in sorted(elsewhere)))
         known |= {(s.seq, s.state.watermark) for s in rows_of(tables, step, at, once)}
     start = way.epoch.seq, way.start.watermark
