@@ -16,6 +16,7 @@ import psutil
 from penstock.config.settings import child_environment
 from penstock.core.errors import PenstockError
 from penstock.core.request import Job, JobRequest
+from penstock.lake.history.reads import READ, note
 from penstock.runtime.streams import control
 from penstock.runtime.streams.processes import MARK, kill_marked, marked
 from penstock.runtime.streams.spec import StreamSpec, environment_of
@@ -23,6 +24,7 @@ from tests.soak.scene import NAME, Scene, slowness
 
 TRIES = 6
 JOBS_AT_ONCE = 2
+READ_SECONDS = 3_600.0
 MOST_HITS = 2
 PAUSES = {Job.CORRECT: (60.0, 120.0), Job.AUDIT: (90.0, 180.0), Job.MAINTAIN: (90.0, 180.0)}
 """Seconds between two runs, at least and at most."""
@@ -154,6 +156,8 @@ class Jobs:
     def run(self, job: Job) -> bool:
         """One run with its tries; whether it ended well."""
         run_id = f"{job.value}-{self.done[job.value] + len(self.wrong):04}-{time.monotonic_ns()}"
+        if job is Job.MAINTAIN:
+            self._read()
         attempt, code = 0, 0
         self._hits[job.value] = 0
         while attempt < self._tries:
@@ -174,6 +178,12 @@ class Jobs:
         draw = random.Random(f"{job} {self.seed}")  # noqa: S311
         while not self._ending.wait(self.pace * draw.uniform(least, most)):
             self.run(job)
+
+    def _read(self) -> None:
+        """Somebody reads all answers, often enough that merging them pays."""
+        tables = self.scene.tables
+        for step in self.scene.pipeline.specs:
+            note(tables.merges(), step, READ, 1, READ_SECONDS)
 
     def _log(self, run_id: str, attempt: int) -> str:
         return str(self.scene.settings.logs / "jobs" / f"{run_id}.{attempt}.log")

@@ -82,7 +82,8 @@ def page(told: Told) -> str:
                 [[name, *row.values()] for name, row in told.balance.steps.items()]),
         "",
         f"{told.balance.frozen:,} records were frozen and went; {told.balance.too_old:,} came too"
-        " late for what is kept, and were refused.",
+        " late for what is kept, and were refused. Answers in force were merged"
+        f" {told.balance.merges:,} times.",
         "",
         "`pairs` and `answers` are DuckDB's, `wrong` counts answers in force that are wrong,"
         " missing, extra or doubled.",

@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.lake.history.balance import balance
+from penstock.lake.history.merged import in_force_at
+from penstock.lake.history.merging import WRITTEN
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest.verdict import IS_FROZEN
 from penstock.lake.log.freezes import asked, frozen
+from penstock.lake.serve.fetch import fetched
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.soak.scene import SLIDING, TUMBLING, Scene
@@ -47,6 +50,7 @@ class Balance:
     Attributes:
         frozen: records that went with a freeze.
         too_old: good records that came when their windows were frozen, or about to be.
+        merges: how often answers in force were merged.
         wrong: what is not as it must be, in words; empty: all is well.
     """
 
@@ -54,6 +58,7 @@ class Balance:
     accepted: int = 0
     quarantined: int = 0
     frozen: int = 0
+    merges: int = 0
     too_old: int = 0
     steps: dict[str, dict[str, int]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
@@ -148,6 +153,8 @@ def _without_too_old(scene: Scene, places: pa.Table, truth: Truth, out: Balance)
     if young := truth.refuse(rows, before):
         out.wrong.append(f"{young} records were refused as too old that are not")
     out.frozen, out.too_old = frozen(scene.tables).seq + 1, rows.num_rows
+    done = read_table(Table(scene.tables.merges()), ["what"])["what"].to_pylist()
+    out.merges = done.count(WRITTEN)
     return places.filter(pc.invert(old)).drop_columns(["raw"])
 
 
@@ -165,10 +172,15 @@ def judged(scene: Scene, sent: int, truth: Truth) -> Balance:
             continue
         out.received, out.accepted = found.received, found.accepted
         out.quarantined = found.quarantined
-        in_force = answers_in_force(scene.tables, step)
-        right, wrong_answers, first = truth.wrong_answers(
-            step.name, in_force, at.sealed.state.watermark
-        )
+        asked_for = in_force_at(scene.tables, step, at)
+        if len(asked_for.parts) == 1:
+            out.wrong.append(f"{step.name}: nothing is merged that could be read")
+        right = wrong_answers = 0
+        for rows in (answers_in_force(scene.tables, step), fetched(asked_for)):
+            right, wrong, first = truth.wrong_answers(step.name, rows, at.sealed.state.watermark)
+            wrong_answers += wrong
+            if wrong:
+                out.wrong.append(f"{step.name}: {wrong} wrong answers, the first {first}")
         out.steps[step.name] = {
             "pairs": truth.pairs(step.name),
             "on time": found.on_time,
@@ -178,8 +190,6 @@ def judged(scene: Scene, sent: int, truth: Truth) -> Balance:
             "answers": right,
             "wrong": wrong_answers,
         }
-        if wrong_answers:
-            out.wrong.append(f"{step.name}: {wrong_answers} wrong answers, the first {first}")
         if found.pairs != out.steps[step.name]["pairs"]:
             out.wrong.append(f"{step.name}: the pairs do not add up: {out.steps[step.name]}")
         if not sent == found.received == found.accepted + found.quarantined:
