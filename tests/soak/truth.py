@@ -9,10 +9,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.step import StepSpec
 from penstock.lake.history.balance import balance
 from penstock.lake.history.merged import in_force_at
 from penstock.lake.history.merging import WRITTEN
-from penstock.lake.history.position import position
+from penstock.lake.history.position import Position, position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest.verdict import IS_FROZEN
 from penstock.lake.log.freezes import asked, frozen
@@ -172,15 +173,7 @@ def judged(scene: Scene, sent: int, truth: Truth) -> Balance:
             continue
         out.received, out.accepted = found.received, found.accepted
         out.quarantined = found.quarantined
-        asked_for = in_force_at(scene.tables, step, at)
-        if len(asked_for.parts) == 1:
-            out.wrong.append(f"{step.name}: nothing is merged that could be read")
-        right = wrong_answers = 0
-        for rows in (answers_in_force(scene.tables, step), fetched(asked_for)):
-            right, wrong, first = truth.wrong_answers(step.name, rows, at.sealed.state.watermark)
-            wrong_answers += wrong
-            if wrong:
-                out.wrong.append(f"{step.name}: {wrong} wrong answers, the first {first}")
+        right, wrong_answers = _answers(scene, step, at, truth, out)
         out.steps[step.name] = {
             "pairs": truth.pairs(step.name),
             "on time": found.on_time,
@@ -197,3 +190,18 @@ def judged(scene: Scene, sent: int, truth: Truth) -> Balance:
     if out.accepted != truth.records():
         out.wrong.append(f"{truth.records()} records were good, {out.accepted} were accepted")
     return out
+
+
+def _answers(
+    scene: Scene, step: StepSpec, at: Position, truth: Truth, out: Balance
+) -> tuple[int, int]:
+    """How many answers there must be, and how many are wrong for readers of either way."""
+    asked_for, right, every = in_force_at(scene.tables, step, at), 0, 0
+    if len(asked_for.parts) == 1:
+        out.wrong.append(f"{step.name}: nothing is merged that could be read")
+    for rows in (answers_in_force(scene.tables, step), fetched(asked_for)):
+        right, wrong, first = truth.wrong_answers(step.name, rows, at.sealed.state.watermark)
+        every += wrong
+        if wrong:
+            out.wrong.append(f"{step.name}: {wrong} wrong answers, the first {first}")
+    return right, every
