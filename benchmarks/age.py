@@ -3,9 +3,9 @@
     python benchmarks/age.py [--days 1 30] [--recent 600]
 
 The metadata of so many days is made directly: a block and a micro-batch a second, 5,000 records
-each; old ones in files of a day, as maintenance leaves them, the recent ones in a file each. Then
-what runs again and again is timed, from nothing open: the median of five. Memory is the most that a
-process of its own holds that does each twenty times.
+each. Old ones come in files of a day and go through maintenance; the recent ones are in a file
+each. Then what runs again and again is timed, from nothing open: the median of five. Memory is the
+most that a process of its own holds that does each twenty times.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from penstock.core.window import FOREVER
 from penstock.lake.history import watch
 from penstock.lake.history.correction import touched
 from penstock.lake.history.generation import current, lived
+from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.offset import Offset, StepOffset
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.position import DONE, LATE, PLANNED, position
@@ -98,13 +99,18 @@ def aged(home: Path, days: int, recent: int, one_of: int = 20) -> tuple[Pipeline
     pipeline, tables = measuring.pipeline_in(home, PIPELINE)
     measuring.start_of_log(tables, pipeline)
     step, last = pipeline.specs[0], days * DAY
+    old = last - recent
     (home / "source").mkdir()
-    for spec in (tables.blocks(), tables.control(step), tables.late(step, [])):
-        table, old = Table(spec), last - recent
-        cuts = [*range(0, old, DAY), old, *range(old + 1, last + 1)]
-        for number, (first, end) in enumerate(pairwise(cuts)):
-            table.append(rows(spec, first, end), "made", number)
+    logs = (tables.blocks(), tables.control(step), tables.late(step, []))
+    for spec in logs:
+        for number, (first, end) in enumerate(pairwise([*range(0, old, DAY), old])):
+            Table(spec).append(rows(spec, first, end), "made", number)
     answered(tables, step, days, one_of)
+    maintain_pipeline(tables, pipeline)
+    for spec in logs:
+        table = Table(spec)
+        for number in range(old, last):
+            table.append(rows(spec, number, number + 1), "new", number)
     repaired(tables, step, (last - recent) * RECORDS - 1)
     return pipeline, tables, step
 

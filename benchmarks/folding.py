@@ -25,6 +25,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from penstock.lake.history import merging
 from penstock.lake.history.position import DONE, LATE, PLANNED
+from penstock.lake.history.reads import READ, note
 from penstock.lake.serve.query import answered
 from penstock.lake.serve.views import views
 from penstock.lake.storage.commit import Table
@@ -51,6 +52,7 @@ def asked(tables: Tables, pipeline: Pipeline, sql: str) -> list[tuple[object, ..
 
 def merged(tables: Tables, step: StepSpec) -> float:
     """Merge whatever it costs; returns milliseconds."""
+    note(tables.merges(), step, READ, 1, 1.0)
     due, began = merging.due_of(tables, step), time.perf_counter()
     if due is None or not merging.write(tables, step, due):
         raise SystemExit("there is nothing to merge")

@@ -10,6 +10,7 @@ from penstock.control.job import Outcome, run_job
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
 from penstock.lake.history.maintain import maintain_pipeline
+from penstock.lake.history.merging import merge
 from penstock.lake.proof.freezing import Freezer
 from penstock.lake.storage.tables import Tables
 
@@ -28,7 +29,9 @@ def maintained(tables: Tables, pipeline: Pipeline) -> Outcome:
     said = Freezer(tables, pipeline, SystemClock()).work()
     if said:
         log.info("%s: %s", pipeline.name, said)
-    return ({"freeze": said} if said else {}) | maintain_pipeline(tables, pipeline)
+    chosen = merge(tables, pipeline)
+    found = {name: what for name, what in (("freeze", said), ("answers", chosen)) if what}
+    return found | maintain_pipeline(tables, pipeline)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from penstock.lake.history.balance import balance
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.merged import in_force_at
+from penstock.lake.history.merging import merge
 from penstock.lake.history.position import position
 from penstock.lake.history.reads import READ, note
 from penstock.lake.ingest import door as door_module
@@ -50,6 +51,7 @@ def small() -> Iterator[None]:
 def maintained(lake: Lake) -> str:
     """One run of maintenance."""
     said = Freezer(lake.tables, lake.pipeline, lake.clock).work()
+    merge(lake.tables, lake.pipeline)
     maintain_pipeline(lake.tables, lake.pipeline)
     return said
 

@@ -14,7 +14,6 @@ import pytest
 
 from penstock.columns.types import INSTANT
 from penstock.lake.history import merging, reads
-from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.merged import Merged, in_force_at, merged_at
 from penstock.lake.history.merging import (
     APPEND,
@@ -59,6 +58,7 @@ def small() -> Iterator[None]:
 
 def merged(lake: Lake) -> bool:
     """As if it paid; whether there was something to merge."""
+    note(lake.tables.merges(), lake.step, READ, 1, 1.0)
     due = due_of(lake.tables, lake.step)
     return due is not None and write(lake.tables, lake.step, due)
 
@@ -189,8 +189,27 @@ def held_at(lake: Lake) -> Position:
     return at
 
 
+def test_of_two_that_merge_at_once_one_does(tmp_path: Path) -> None:
+    """The other would put windows of its earlier position into the copy of a later one."""
+    dues = list[Due | None]()
+
+    def look(lake: Lake) -> None:
+        note(lake.tables.merges(), lake.step, READ, 1, 1.0)
+        dues.append(due_of(lake.tables, lake.step))
+
+    lake = grown(tmp_path, "sites", look)
+    early, *_, late = dues
+    assert early is not None
+    assert late is not None
+    assert write(lake.tables, lake.step, late)
+    assert not write(lake.tables, lake.step, early)
+    agree(lake)
+
+
 def test_nothing_is_merged_while_a_correction_is_not_done(tmp_path: Path) -> None:
     lake = grown(tmp_path, "sites", lambda _: None)
+    note(lake.tables.merges(), lake.step, READ, 1, 1.0)
+    assert due_of(lake.tables, lake.step) is not None
     lake.planner().due(recheck=True)
     assert due_of(lake.tables, lake.step) is None
 
@@ -291,18 +310,18 @@ def test_answers_are_merged_once_reads_would_have_been_spared_as_much(
     tmp_path: Path, seconds: float, choice: str
 ) -> None:
     lake = grown(tmp_path, "sites", lambda _: None)
-    due = due_of(lake.tables, lake.step)
-    assert due is not None
     assert merge(lake.tables, lake.pipeline) == {}, "nobody reads"
-    cost = merging.WRITE * due.rows
+    every = read_table(Table(lake.tables.answers(lake.step))).num_rows
+    cost = merging.WRITE * every
     for _ in range(2):
-        note(lake.tables.merges(), lake.step, READ, due.rows, cost / 2 * min(seconds, 1))
-    maintain_pipeline(lake.tables, lake.pipeline)
+        note(lake.tables.merges(), lake.step, READ, every, cost / 2 * min(seconds, 1))
+    said = merge(lake.tables, lake.pipeline)["s"]
     chosen = [row for row in kept(lake) if row["what"] != READ]
     assert [row["what"] for row in chosen] == [choice, *[WRITTEN] * (choice == REWRITE)]
-    assert chosen[0]["rows"] == due.rows
+    assert chosen[0]["rows"] == every
     assert chosen[0]["seconds"] == pytest.approx(cost)
     assert chosen[0]["reason"].startswith("2 reads since the last merge would")
+    assert said == f"{choice}: {chosen[0]['reason']}"
     assert (copy_of(lake) is not None) == (choice == REWRITE)
     if choice == REWRITE:
         took = chosen[1]["seconds"] / chosen[1]["rows"]
@@ -330,7 +349,7 @@ def test_answers_are_merged_once_reads_would_have_been_spared_as_much(
 def test_a_merge_is_weighed_against_what_reads_lost_and_will_lose(
     spared: float, coming: float, choice: str
 ) -> None:
-    due = Due(*[None] * 4, 1, 1.0, 10, spared, coming)  # type: ignore[arg-type]
+    due = Due(*[None] * 5, 1, 1.0, 10, spared, coming)  # type: ignore[arg-type]
     assert due.choice == choice
 
 

@@ -12,7 +12,6 @@ from deltalake.exceptions import CommitFailedError
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
 from penstock.lake.history.checkpoint import drop_former_checkpoints
-from penstock.lake.history.merging import merge
 from penstock.lake.history.thinning import thin
 from penstock.lake.storage.commit import BY_HAND, KEEP_HOURS, Table, checkpoint, writer
 from penstock.lake.storage.damage import require_whole
@@ -29,14 +28,13 @@ written again a few times, not at each run, and replaced files take little room.
 
 
 def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
-    """Merge answers where it pays, compact and vacuum the tables of one pipeline.
+    """Compact and vacuum the tables of one pipeline.
 
     Returns:
         Rows that went with a freeze and files compacted by table, and former checkpoints removed,
         where there were any.
     """
     gone = thin(tables, pipeline)
-    merge(tables, pipeline)
     done = {name: _maintain(spec) for name, spec in specs_of(tables, pipeline).items()}
     done["checkpoints"] = drop_former_checkpoints(tables)
     return gone | {name: files for name, files in done.items() if files}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import process_time
 
 import duckdb
 import numpy as np
@@ -55,10 +55,11 @@ class Due:
     Attributes:
         at: as of this position.
         extent: the same, as the copy will say it.
+        version: of the table that it is decided from.
         former: what is merged by now; none: nothing.
         runs: first and last start of the windows it writes anew, us; none: of all.
         rows: that it writes, about.
-        seconds: that it takes, about.
+        seconds: that it takes of all processors, about.
         reads: how many there were since the former one.
         spared: what it would have spared them, s.
         coming: what it will spare as many, s.
@@ -66,6 +67,7 @@ class Due:
 
     at: Position
     extent: Extent
+    version: int
     former: Merged | None
     runs: tuple[Run, ...] | None
     rows: int
@@ -97,37 +99,34 @@ def merge(tables: Tables, pipeline: Pipeline) -> dict[str, str]:
     found, spec = {}, tables.merges()
     for step in pipeline.specs:
         due = due_of(tables, step)
-        if due is None or not due.reads:
+        if due is None:
             continue
         note(spec, step, due.choice, due.rows, due.seconds, str(due))
         found[step.name] = f"{due.choice}: {due}"
-        began = perf_counter()
+        began = process_time()
         if due.choice == REWRITE and write(tables, step, due):
-            note(spec, step, WRITTEN, due.rows, perf_counter() - began)
+            note(spec, step, WRITTEN, due.rows, process_time() - began)
         log.info("answers step=%s %s", step.name, found[step.name])
     return found
 
 
 def due_of(tables: Tables, step: StepSpec) -> Due | None:
-    """What a merge would do now; none: nothing came since, or a correction is not done."""
-    at = position(tables, step)
+    """What a merge would do now; none: nobody read, nothing came, or a correction is not done."""
+    written, every = (_noted(tables, step, what) for what in (WRITTEN, READ))
+    reads = every.filter(pc.field("number") > (pc.max(written["number"]).as_py() or 0))
+    at = position(tables, step) if reads.num_rows else None
     planned, done = plans(tables, step)
     numbers = {plan.number for plan in planned}
     if at is None or numbers != done or not numbers <= at.done:
         return None
+    version = Table(tables.merged(step)).delta.version()
     extent, former = Extent.of(at, max(numbers, default=0)), merged_at(tables, step, at)
     if former is not None and former.extent == extent:
         return None
-    mine = (pc.field("step") == step.name) & (pc.field("fingerprint") == step.fingerprint)
-    names = ["number", "what", "rows", "seconds"]
-    known = read_table(Table(tables.merges()), names, mine)
-    written, every = (known.filter(pc.field("what") == what) for what in (WRITTEN, READ))
-    before = pc.max(written["number"]).as_py() or 0
-    reads = every.filter(pc.field("number") > before)
     unmerged = read_of(tables, step, former).unmerged
     runs, rows = _runs(tables, step, at, former)
     return Due(
-        at, extent, former, runs, rows,
+        at, extent, version, former, runs, rows,
         seconds=rows * _speed(written, WRITE),
         reads=reads.num_rows,
         spared=pc.sum(reads["seconds"]).as_py() or 0.0,
@@ -157,7 +156,7 @@ def write(tables: Tables, step: StepSpec, due: Due) -> bool:
             connection.register(name, rows)
         with named_if_damaged(list(parts.values())):
             reader = connection.sql(sql).to_arrow_reader(BATCH).cast(schema)
-            return replace(table, reader, where, "merge", done, FILE)
+            return replace(table, reader, where, "merge", done, FILE, due.version)
 
 
 def _within(runs: tuple[Run, ...] | None) -> str | None:
@@ -213,6 +212,13 @@ def joined(spans: list[Run]) -> tuple[Run, ...]:
         else:
             found.append((first, last))
     return tuple(found)
+
+
+def _noted(tables: Tables, step: StepSpec, what: str) -> pa.Table:
+    """Rows of ``merges``: number, rows and seconds."""
+    mine = (pc.field("step") == step.name) & (pc.field("fingerprint") == step.fingerprint)
+    mine &= pc.field("what") == what
+    return read_table(Table(tables.merges()), ["number", "rows", "seconds"], mine)
 
 
 def _speed(known: pa.Table, otherwise: float) -> float:

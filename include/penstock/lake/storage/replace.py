@@ -22,18 +22,20 @@ def replace(
     who: str,
     done: Mapping[str, int],
     size: int | None = None,
+    version: int | None = None,
 ) -> bool:
     """Put rows in the place of all of which something is true; twice, it changes nothing.
 
     Not by DELETE or MERGE: those write text that pyarrow cannot filter (deltalake 1.6).
 
     Args:
-        table: at the version that this was decided from, or an earlier one.
+        table: where others may have appended meanwhile.
         rows: with the table's columns.
         where: SQL, true for all of ``rows``, too; none: in the place of everything.
         who: names the points of a crash.
         done: the commit's transactions.
         size: of a file, about, bytes; none: the library's own.
+        version: of the table that this was decided from, if nothing may have been committed since.
 
     Returns:
         Whether it was done: not if another process committed meanwhile.
@@ -41,6 +43,9 @@ def replace(
     delta, spec = table.refresh(), table.spec
     table.settle()
     before = delta.version()
+    if version not in {None, before}:
+        return False
+    retries = None if version is None else 0
     transactions = [Transaction(name, number) for name, number in done.items()]
     reached("before", who, spec.name)
     try:
@@ -48,7 +53,9 @@ def replace(
             write_deltalake(
                 delta, rows, mode="overwrite", predicate=where, target_file_size=size,
                 writer_properties=writer(spec.schema),
-                commit_properties=CommitProperties(app_transactions=transactions),
+                commit_properties=CommitProperties(
+                    app_transactions=transactions, max_commit_retries=retries
+                ),
                 post_commithook_properties=BY_HAND, partition_by=[*spec.partitioned] or None,
             )  # fmt: skip
     except CommitFailedError:  # a writer was faster: the next run does it
