@@ -229,12 +229,12 @@ def test_a_new_definition_does_not_take_the_copy_of_the_former(tmp_path: Path) -
 
 
 def test_lives_in_which_maintenance_merges_and_dies(tmp_path: Path) -> None:
-    merges = sum(merged_throughout(tmp_path / str(seed), seed) for seed in range(2))
-    assert merges > 4
+    merges = sum(merged_throughout(tmp_path / str(seed), seed) for seed in (1,))
+    assert merges > 2
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("seed", range(2, 24))
+@pytest.mark.parametrize("seed", [0, *range(2, 24)])
 def test_more_lives_in_which_maintenance_merges(tmp_path: Path, seed: int) -> None:
     assert merged_throughout(tmp_path, seed)
 
