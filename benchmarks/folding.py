@@ -33,7 +33,7 @@ from penstock.lake.storage.tables import Tables
 
 WHOLE = "SELECT key, sum(n) FROM s GROUP BY ALL"
 NEVER = 10**9
-LEARNING = 3
+LEARNING = 8
 """Rounds before those that count: the product knows nothing of its readers yet."""
 
 

@@ -319,7 +319,7 @@ def test_answers_are_merged_once_reads_would_have_been_spared_as_much(
     assert [row["what"] for row in chosen] == [choice, *[WRITTEN] * (choice == REWRITE)]
     assert chosen[0]["rows"] == every
     assert chosen[0]["seconds"] == pytest.approx(cost)
-    assert chosen[0]["reason"].startswith("2 reads since the last merge would")
+    assert chosen[0]["reason"].startswith("reads since the last merge: 2;")
     assert said == f"{choice}: {chosen[0]['reason']}"
     assert (copy_of(lake) is not None) == (choice == REWRITE)
     if choice == REWRITE:

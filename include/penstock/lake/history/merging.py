@@ -84,9 +84,9 @@ class Due:
 
     def __str__(self) -> str:
         return (
-            f"{self.reads:,} reads since the last merge would have been spared {self.spared:.3g} s,"
-            f" as many will be {self.coming:.3g} s; to write {self.rows:,} answers takes"
-            f" {self.seconds:.3g} s"
+            f"reads since the last merge: {self.reads:,}; a merge would have spared them"
+            f" {self.spared:.3g} s, and will spare as many {self.coming:.3g} s; it writes"
+            f" {self.rows:,} answers in {self.seconds:.3g} s"
         )
 
 
