@@ -52,7 +52,7 @@ def asked(tables: Tables, pipeline: Pipeline, sql: str) -> list[tuple[object, ..
 
 def merged(tables: Tables, step: StepSpec) -> float:
     """Merge whatever it costs; returns milliseconds."""
-    note(tables.merges(), step, READ, 1, 1.0)
+    note(tables.merges(), step, READ, 1, 1e6)
     due, began = merging.due_of(tables, step), time.perf_counter()
     if due is None or not merging.write(tables, step, due):
         raise SystemExit("there is nothing to merge")

@@ -9,7 +9,7 @@ of reads and writes, by measured times; docs/decisions/0035-merged-when-it-pays.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import pairwise
 from tempfile import TemporaryDirectory
@@ -28,9 +28,10 @@ from penstock.lake.history.plans import plans
 from penstock.lake.history.position import Position, position
 from penstock.lake.history.reads import READ, note
 from penstock.lake.history.unread import BY, answers, in_force, named_if_damaged, quoted
+from penstock.lake.storage import replace as replacing
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, data_files, read_table
-from penstock.lake.storage.replace import literal, replace
+from penstock.lake.storage.replace import literal
 from penstock.lake.storage.tables import Tables
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class Due:
         version: of the table that it is decided from.
         former: what is merged by now; none: nothing.
         runs: first and last start of the windows it writes anew, us; none: of all.
-        rows: that it writes, about.
+        rows: that it writes, about; at least, where it does not pay anyway.
         seconds: that it takes of all processors, about.
         reads: how many there were since the former one.
         spared: what it would have spared them, s.
@@ -123,22 +124,30 @@ def due_of(tables: Tables, step: StepSpec) -> Due | None:
     extent, former = Extent.of(at, max(numbers, default=0)), merged_at(tables, step, at)
     if former is not None and former.extent == extent:
         return None
-    unmerged = read_of(tables, step, former).unmerged
-    runs, rows = _runs(tables, step, at, former)
-    return Due(
-        at, extent, version, former, runs, rows,
-        seconds=rows * _speed(written, WRITE),
+    unmerged, speed = read_of(tables, step, former).unmerged, _speed(written, WRITE)
+    due = Due(
+        at, extent, version, former, (), unmerged,
+        seconds=unmerged * speed,
         reads=reads.num_rows,
         spared=pc.sum(reads["seconds"]).as_py() or 0.0,
         coming=reads.num_rows * unmerged * _speed(every, SPARED),
     )  # fmt: skip
+    if due.choice == APPEND:  # the least that it would take is too much: no need to look closer
+        return due
+    runs, rows = _runs(tables, step, at, former)
+    return replace(due, runs=runs, rows=rows, seconds=rows * speed)
 
 
 def write(tables: Tables, step: StepSpec, due: Due) -> bool:
     """Write the answers in force of some windows anew; whether it was done.
 
     They are sorted by window, so that a question about some windows opens few files.
+
+    Raises:
+        ValueError: it does not pay, and nobody has looked which windows those are.
     """
+    if due.choice != REWRITE:
+        raise ValueError(str(due))
     settle(tables.corrections(), tables.control(step), tables.answers(step))
     table = Table(tables.merged(step))
     parts = {"rows": answers(tables, step, due.at, since(due.former))}
@@ -156,7 +165,7 @@ def write(tables: Tables, step: StepSpec, due: Due) -> bool:
             connection.register(name, rows)
         with named_if_damaged(list(parts.values())):
             reader = connection.sql(sql).to_arrow_reader(BATCH).cast(schema)
-            return replace(table, reader, where, "merge", done, FILE, due.version)
+            return replacing.replace(table, reader, where, "merge", done, FILE, due.version)
 
 
 def _within(runs: tuple[Run, ...] | None) -> str | None:
