@@ -29,19 +29,17 @@ from penstock.lake.history.position import Position, position
 from penstock.lake.history.reads import READ, Read, note, spared
 from penstock.lake.history.standing import standing
 from penstock.lake.history.view import answers_at, in_force
-from penstock.lake.log.blocks import HISTORY
 from penstock.lake.serve.export import export
 from penstock.lake.serve.query import answered
 from penstock.lake.serve.views import views
 from penstock.lake.storage import replace as replacing
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
+from tests.corrected import FILES, corrected
 from tests.doubles import Killed
-from tests.lakes import Lake, World, make_lake, some_rows
+from tests.lakes import Lake, World
 from tests.steps import CASES, case_of
-from tests.streams import write_jsonl
 
-FILES, EACH = 4, 40
 CORRECT = Lake.correct
 
 
@@ -85,21 +83,7 @@ def alike(rows: pa.Table) -> list[str]:
 
 
 def grown(home: Path, name: str, each: Callable[[Lake], Any]) -> Lake:
-    """History and live records, corrected after each file; something is done after each."""
-    source = {"files": str(home / "live"), "format": "jsonl", "mode": "live"}
-    history = {"files": str(home / "history"), "format": "jsonl"}
-    (home / "live").mkdir(parents=True)
-    rows = some_rows(EACH * (FILES + 1), 3)
-    write_jsonl(home / "history" / "0.jsonl", rows[:EACH])
-    lake = make_lake(home, CASES[name], source=source, history=history)
-    lake.ingest(HISTORY)
-    for number in range(1, FILES + 1):
-        write_jsonl(home / "live" / f"{number}.jsonl", rows[EACH * number : EACH * (number + 1)])
-        lake.ingest()
-        lake.query(blocks=3).run()
-        lake.correct()
-        each(lake)
-    return lake
+    return corrected(home, name, 3, each)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -15,37 +15,23 @@ from penstock.lake.history.standing import standing
 from penstock.lake.history.unread import BY
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.ingest import door as door_module
-from penstock.lake.log.blocks import HISTORY
 from penstock.lake.serve.query import answered
 from penstock.lake.serve.revisions import TOLERANCE, Answers, answers
 from penstock.lake.serve.views import views
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import DamagedTableError
 from penstock.lake.storage.read import data_files
-from tests.lakes import Lake, make_lake, some_rows
+from tests.corrected import corrected
+from tests.lakes import Lake
 from tests.steps import CASES
-from tests.streams import write_jsonl
 
 Row = dict[str, Any]
 
 
 def lived(home: Path, name: str) -> Lake:
-    """History and live records, corrected after each file; the query starts anew each time."""
-    source = {"files": str(home / "live"), "format": "jsonl", "mode": "live"}
-    history = {"files": str(home / "history"), "format": "jsonl"}
-    (home / "live").mkdir(parents=True)
-    rows = some_rows(160, 7)
-    write_jsonl(home / "history" / "0.jsonl", rows[:40])
-    lake = make_lake(home, CASES[name], source=source, history=history)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door_module, "BLOCK", 5)
-        lake.ingest(HISTORY)
-        for number, first in enumerate((40, 80, 120)):
-            write_jsonl(home / "live" / f"{number}.jsonl", rows[first : first + 40])
-            lake.ingest()
-            lake.query(blocks=3).run()
-            lake.correct()
-    return lake
+        return corrected(home, name, 7, lambda _: None)
 
 
 @pytest.fixture(scope="module", params=CASES)

@@ -71,6 +71,7 @@ def _maintain(spec: TableSpec) -> int:
     delta = table.refresh()
     table.settle()
     before = delta.version()
+    # A copy's files are sorted by window, and are joined by merges.
     tiers = () if spec.name == "merged" else ((FEW_FILES, SMALL), (MANY_FILES, LARGE))
     removed = sum(_compact(delta, spec, *tier) for tier in tiers)
     reached("before vacuum")

@@ -12,10 +12,8 @@ import logging
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import pairwise
-from tempfile import TemporaryDirectory
 from time import process_time
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +25,7 @@ from penstock.lake.history.merged import Extent, Merged, merged_at, read_of, sin
 from penstock.lake.history.plans import plans
 from penstock.lake.history.position import Position, position
 from penstock.lake.history.reads import READ, note
-from penstock.lake.history.unread import BY, answers, in_force, named_if_damaged, quoted
+from penstock.lake.history.unread import BY, answers, asking, in_force, quoted
 from penstock.lake.storage import replace as replacing
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, data_files, read_table
@@ -115,7 +113,9 @@ def due_of(tables: Tables, step: StepSpec) -> Due | None:
     """What a merge would do now; none: nobody read, nothing came, or a correction is not done."""
     written, every = (_noted(tables, step, what) for what in (WRITTEN, READ))
     reads = every.filter(pc.field("number") > (pc.max(written["number"]).as_py() or 0))
-    at = position(tables, step) if reads.num_rows else None
+    if not reads.num_rows:
+        return None
+    at = position(tables, step)
     planned, done = plans(tables, step)
     numbers = {plan.number for plan in planned}
     if at is None or numbers != done or not numbers <= at.done:
@@ -158,14 +158,9 @@ def write(tables: Tables, step: StepSpec, due: Due) -> bool:
     union = " UNION ALL ".join(f"SELECT {names} FROM {part}" for part in parts)  # noqa: S608
     sql = f"SELECT * {in_force(step)} ORDER BY {BY}".replace("{rows}", f"({union})")
     done = due.extent.transactions(due.at.epoch.number)
-    with TemporaryDirectory(prefix="penstock-merge-") as folder, duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"SET temp_directory = '{folder}'")
-        for name, rows in parts.items():
-            connection.register(name, rows)
-        with named_if_damaged(list(parts.values())):
-            reader = connection.sql(sql).to_arrow_reader(BATCH).cast(schema)
-            return replacing.replace(table, reader, where, "merge", done, FILE, due.version)
+    with asking(parts) as connection:
+        reader = connection.sql(sql).to_arrow_reader(BATCH).cast(schema)
+        return replacing.replace(table, reader, where, "merge", done, FILE, due.version)
 
 
 def _within(runs: tuple[Run, ...] | None) -> str | None:

@@ -100,23 +100,15 @@ def answers_in_force(tables: Tables, step: StepSpec) -> pa.Table:
     Of the definition that ``standing`` names, with its columns: after a change that is the former
     one until the new one has answered what that had.
     """
-    return in_force_of(tables, step, standing(tables, step))
-
-
-def timely_answers(tables: Tables, step: StepSpec) -> pa.Table:
-    """The answers as the speed layer published them; of the same definition."""
-    return timely_of(tables, step, standing(tables, step))
-
-
-def in_force_of(tables: Tables, step: StepSpec, found: Standing | None) -> pa.Table:
-    """The answers in force of a standing; none: no answers, in the step's own columns."""
+    found = standing(tables, step)
     if found is None:
         return tables.answers(step).schema.empty_table()
     return in_force(answers_at(tables, found.step, found.at), found.step)
 
 
-def timely_of(tables: Tables, step: StepSpec, found: Standing | None) -> pa.Table:
-    """As ``in_force_of``, but what the speed layer published."""
+def timely_answers(tables: Tables, step: StepSpec) -> pa.Table:
+    """The answers as the speed layer published them; of the same definition."""
+    found = standing(tables, step)
     if found is None:
         return tables.answers(step).schema.empty_table()
     rows = answers_at(tables, found.step, found.at)

@@ -7,6 +7,7 @@ files, so a question about one day costs the same on a log of a day and of a yea
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 
 import duckdb
 import pyarrow as pa
@@ -119,6 +120,22 @@ def named_if_damaged(read: Sequence[ds.Dataset]) -> Iterator[None]:
             if isinstance(one, ds.FileSystemDataset) and one.files:
                 raise damaged_file(one.files, wrong) from wrong
         raise
+
+
+@contextmanager
+def asking(parts: Mapping[str, ds.Dataset]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB with some rows by their names; what memory cannot hold goes to a folder of its own.
+
+    Raises:
+        DamagedTableError: inside the ``with``: a data file is not whole; names it.
+    """
+    with TemporaryDirectory(prefix="penstock-rows-") as folder, duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET temp_directory = '{folder}'")
+        for name, rows in parts.items():
+            connection.register(name, rows)
+        with named_if_damaged(list(parts.values())):
+            yield connection
 
 
 def _holds(spec: TableSpec, files: Sequence[DataFile]) -> pc.Expression:

@@ -2,10 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import Any
-
-import duckdb
 
 from penstock.core.step import StepSpec
 from penstock.lake.history.merged import merged_at, since
@@ -13,8 +10,8 @@ from penstock.lake.history.position import Position
 from penstock.lake.history.unread import (
     BY,
     answers,
+    asking,
     in_force,
-    named_if_damaged,
     pair,
     quoted,
 )
@@ -70,13 +67,8 @@ def copied(
         f" (SELECT {by}, more AS found, NULL AS said FROM more"
         f" UNION ALL SELECT {by}, NULL, less FROM less) GROUP BY {by}"
     )
-    with TemporaryDirectory(prefix="penstock-audit-") as folder, duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"SET temp_directory = '{folder}'")
-        for name, rows in parts.items():
-            connection.register(name, rows)
-        with named_if_damaged(list(parts.values())):
-            connection.execute(f"CREATE TEMP TABLE wrong AS {sql}")
+    with asking(parts) as connection:
+        connection.execute(f"CREATE TEMP TABLE wrong AS {sql}")
         (count,) = connection.sql("SELECT count(*) FROM wrong").fetchall()[0]
         some = connection.sql(f"FROM wrong ORDER BY {by} LIMIT {most}").to_arrow_table()
     return Copied(count, tuple(_example(row, step) for row in some.to_pylist()))

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -18,7 +17,7 @@ from penstock.core.measure import ColumnType
 from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import Standing
 from penstock.lake.history.unread import answers as rows_at
-from penstock.lake.history.unread import in_force, named_if_damaged, pair, quoted
+from penstock.lake.history.unread import asking, in_force, pair, quoted
 from penstock.lake.ingest.cast import cast
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.tables import Tables
@@ -164,13 +163,8 @@ def _asked(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with ``answer``: the rows a position has, of some keys."""
     wanted = _wanted(shown.step, pipeline, keys)
-    with TemporaryDirectory(prefix="penstock-show-") as folder, duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"SET temp_directory = '{folder}'")
-        rows = rows_at(tables, shown.step, shown.at, wanted)
-        connection.register("answer", rows)
-        with named_if_damaged([rows]):
-            yield connection
+    with asking({"answer": rows_at(tables, shown.step, shown.at, wanted)}) as connection:
+        yield connection
 
 
 def _wanted(step: Definition, pipeline: Pipeline, keys: Mapping[str, str]) -> pc.Expression:
