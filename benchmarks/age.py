@@ -4,18 +4,17 @@
 
 The metadata of so many days is made directly: a block and a micro-batch a second, 5,000 records
 each. Old ones come in files of a day and go through maintenance; the recent ones are in a file
-each. Then what runs again and again is timed, from nothing open: the median of five. Memory is the
-most that a process of its own holds that does each twenty times.
+each. Then what runs again and again is timed, from nothing open: the median of nine, the ages in
+turn. Memory is the most that a process of its own holds that does each twenty times.
 """
 
 import argparse
 import gc
-import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -188,15 +187,16 @@ def tried(
     }
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """The median of five."""
-    found = []
-    for _ in range(5):
-        gc.collect()
-        began = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - began)
-    return median(found)
+def seconds(works: Sequence[Callable[[], Any]]) -> list[float]:
+    """The median of nine of each, taken in turn."""
+    found: list[list[float]] = [[] for _ in works]
+    for _ in range(9):
+        for work, times in zip(works, found, strict=True):
+            gc.collect()
+            began = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - began)
+    return [median(times) for times in found]
 
 
 PROCESSES = {
@@ -219,7 +219,9 @@ def probe(home: Path, name: str) -> None:
     for work in PROCESSES[name]:
         for _ in range(20):
             works[work]()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    # Not ru_maxrss: a process has that from the one that started it, if that held more.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    print(int(status["VmHWM"].split()[0]) / 1024)
 
 
 def main() -> None:
@@ -233,15 +235,15 @@ def main() -> None:
     if args.probe:
         probe(args.home, args.probe)
         return
-    times: dict[str, list[float]] = {}
     state = measuring.machine()
-    for days in args.days:
-        with tempfile.TemporaryDirectory() as scratch:
-            home = Path(scratch)
-            for name, work in tried(home, *aged(home, days, args.recent)).items():
-                times.setdefault(f"{name}, ms", []).append(1e3 * seconds(work))
-            for name in PROCESSES:
-                times.setdefault(f"memory of the {name}, MiB", []).append(memory(home, name))
+    with tempfile.TemporaryDirectory() as scratch:
+        homes = [Path(scratch) / str(days) for days in args.days]
+        works = [tried(home, *aged(home, days, args.recent))
+                 for home, days in zip(homes, args.days, strict=True)]  # fmt: skip
+        times = {f"{name}, ms": [1e3 * each for each in seconds([work[name] for work in works])]
+                 for name in works[0]}  # fmt: skip
+        for name in PROCESSES:
+            times[f"memory of the {name}, MiB"] = [memory(home, name) for home in homes]
     print(f"\n{state}\n")
     heads = ("", *(f"day {days}" for days in args.days), "last / first")
     body = [

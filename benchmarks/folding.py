@@ -62,15 +62,14 @@ def merged(tables: Tables, step: StepSpec) -> float:
 def once(home: Path, days: int, touched: int) -> tuple[float, ...]:
     """Milliseconds: everything merged at read, of the copy; an hour so, and so; merging."""
     pipeline, tables, step = aged(home, days, 10, touched)
-    before = [(asked(tables, pipeline, sql), seconds(lambda sql=sql: asked(tables, pipeline, sql)))
-              for sql in (WHOLE, hour(days))]  # fmt: skip
-    took, found = merged(tables, step), list[float]()
-    for sql, (said, time_before) in zip((WHOLE, hour(days)), before, strict=True):
-        if asked(tables, pipeline, sql) != said:
-            raise SystemExit(f"the two differ: {sql}")
-        after = seconds(lambda sql=sql: asked(tables, pipeline, sql))
-        found += [1e3 * time_before, 1e3 * after]
-    return (*found, took)
+    questions = (WHOLE, hour(days))
+    works = [lambda sql=sql: asked(tables, pipeline, sql) for sql in questions]
+    said, before = [work() for work in works], seconds(works)
+    took = merged(tables, step)
+    if [work() for work in works] != said:
+        raise SystemExit("the two differ")
+    pairs = zip(before, seconds(works), strict=True)
+    return (*(1e3 * each for pair in pairs for each in pair), took)
 
 
 def corrected(tables: Tables, step: StepSpec, days: int, touched: int, number: int) -> None:

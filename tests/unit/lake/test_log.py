@@ -9,13 +9,17 @@ import pytest
 
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.log.blocks import HISTORY, LIVE, newest_live_before, next_block, read_summaries
+from penstock.lake.storage import commit
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 from tests.streams import BEGIN
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_newest_live_event_time_and_the_next_block(tmp_path: Path, seed: int) -> None:
+def test_the_newest_live_event_time_and_the_next_block(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "ROW_GROUP", 1 + seed % 5)
     random, tables = Random(seed), Tables(str(tmp_path), "p")  # noqa: S311
     assert (next_block(tables), newest_live_before(tables, 5)) == (0, BEGINNING)
     blocks = Table(tables.blocks())

@@ -12,7 +12,16 @@ from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackSpec
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.log.freezes import Freezes
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import Spans, data_files, read_files, read_groups, read_table
+from penstock.lake.storage.damage import told
+from penstock.lake.storage.read import (
+    DataFile,
+    Spans,
+    data_files,
+    greatest_first,
+    read_files,
+    read_groups,
+    read_table,
+)
 from penstock.lake.storage.tables import Tables
 
 SLACK = "slack"
@@ -48,16 +57,19 @@ def newest_seq(tables: Tables) -> int:
 
 
 def _greatest(tables: Tables, column: str) -> int:
-    """The greatest value of a column of ``blocks``, or -1; only the newest file is read."""
+    """The greatest value of a whole-number column of ``blocks``, or -1; known from statistics."""
     table = Table(tables.blocks())
     delta = table.newest()
     if delta is None:
         return -1
     files = data_files(delta, column)
     newest = max((f.greatest for f in files if f.greatest is not None), default=-1)
-    paths = [f.path for f in files if f.greatest is None or f.greatest == newest]
+    paths = [f.path for f in files if f.greatest is None]
+    if not paths:
+        return newest
     rows = read_files(table.spec.uri, paths, table.spec.schema, [column])
-    return pc.max(rows[column]).as_py() if rows.num_rows else -1
+    found = pc.max(rows[column]).as_py()
+    return newest if found is None else max(newest, found)
 
 
 def accepted_upto(tables: Tables, seq: int) -> int:
@@ -68,20 +80,31 @@ def accepted_upto(tables: Tables, seq: int) -> int:
 
 
 def newest_live_before(tables: Tables, block: int) -> int:
-    """The newest live event time before a block, us; only files that may hold it are read."""
+    """The newest live event time before a block, us; only what may hold it is read."""
     gone = (freeze.newest for freeze in Freezes(tables).all() if freeze.block <= block)
     table, newest = Table(tables.blocks()), max(gone, default=BEGINNING)
-    delta, schema = table.newest(), table.spec.schema
+    delta = table.newest()
     if delta is None:
         return newest
-    where = (pc.field("block") < block) & (pc.field("origin") == LIVE)
     both = zip(data_files(delta, "t_max"), data_files(delta, "block"), strict=True)
     some = [file for file, blocks in both if blocks.holds(0, block - 1)]
     for file in sorted(some, key=lambda f: (f.greatest is not None, -(f.greatest or 0))):
         if file.greatest is not None and file.greatest <= newest:
             break
-        rows = read_files(table.spec.uri, [file.path], schema, ["t_max"], where)
-        found = pc.max(pc.cast(rows["t_max"], pa.int64())).as_py()
+        newest = _newest_live_in(table, file, block, newest)
+    return newest
+
+
+def _newest_live_in(table: Table, file: DataFile, block: int, newest: int) -> int:
+    """As ``newest_live_before`` in one file, or what was known before if that is newer."""
+    where = (pc.field("block") < block) & (pc.field("origin") == LIVE)
+    uri, schema = table.spec.uri, table.spec.schema
+    for greatest, rows in greatest_first(uri, file.path, schema, "t_max"):
+        if greatest is not None and greatest <= newest:
+            break
+        with told(uri, [file.path]):
+            times = rows.to_table(schema=schema, columns=["t_max"], filter=where)["t_max"]
+        found = pc.max(pc.cast(times, pa.int64())).as_py()
         newest = newest if found is None else max(newest, found)
     return newest
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from penstock.core.window import MILLISECOND
+from penstock.core.window import MILLISECOND, micros
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import told
 from penstock.lake.storage.spec import opened
@@ -125,6 +125,23 @@ def read_groups(
         some = [piece.subset(where, schema=schema) for piece in whole.get_fragments(where)]
         found = ds.FileSystemDataset(some, schema, whole.format, whole.filesystem)
         return found.to_table(columns=list(columns), use_threads=True)
+
+
+def greatest_first(
+    uri: str, path: str, schema: pa.Schema, column: str
+) -> list[tuple[int | None, ds.Fragment]]:
+    """Row groups of a data file, unread, by their greatest instant of a column, us.
+
+    Those where it is not known come first.
+    """
+    with told(uri, [path]):
+        (whole,) = dataset(uri, [path], schema).get_fragments()
+        pieces = whole.split_by_row_group()
+    which = whole.metadata.schema.names.index(column)
+    groups = (whole.metadata.row_group(n).column(which).statistics for n in range(len(pieces)))
+    known = (micros(s.max) if s is not None and s.has_min_max else None for s in groups)
+    found = zip(known, pieces, strict=True)
+    return sorted(found, key=lambda each: (each[0] is not None, -(each[0] or 0)))
 
 
 def read_pieces(
