@@ -53,7 +53,8 @@ def asked(tables: Tables, pipeline: Pipeline, sql: str) -> list[tuple[object, ..
 def merged(tables: Tables, step: StepSpec) -> float:
     """Merge whatever it costs; returns milliseconds."""
     note(tables.merges(), step, READ, 1, 1e6)
-    due, began = merging.due_of(tables, step), time.perf_counter()
+    noted, began = merging.Noted.of(tables, step), time.perf_counter()
+    due = merging.due_of(tables, step, noted)
     if due is None or not merging.write(tables, step, due):
         raise SystemExit("there is nothing to merge")
     return 1e3 * (time.perf_counter() - began)
@@ -102,7 +103,10 @@ def a_round(
     """Seconds of all processors that maintenance and reads take a round."""
     pipeline, tables = measuring.pipeline_in(home, PIPELINE)
     step, spent = pipeline.specs[0], 0.0
+    merges = Table(tables.merges())
     for number in range(2, 2 + LEARNING + rounds):
+        if merges.exists():  # maintenance joins its files, too
+            merges.refresh().optimize.compact()
         corrected(tables, step, days, touched, number)
         began = time.process_time()
         policy(tables, pipeline)

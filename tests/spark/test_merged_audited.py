@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.merging import due_of, write
+from penstock.lake.history.merging import Noted, due_of, write
 from penstock.lake.history.reads import READ, note
 from penstock.lake.ingest import door as door_module
 from tests.forgery import Forger, Row, at_window, audited, repaired_lake
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 def merged(lake: Lake) -> None:
     note(lake.tables.merges(), lake.step, READ, 1, 1.0)
-    due = due_of(lake.tables, lake.step)
+    due = due_of(lake.tables, lake.step, Noted.of(lake.tables, lake.step))
     assert due is not None
     assert write(lake.tables, lake.step, due)
 

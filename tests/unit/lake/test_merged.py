@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,13 @@ from penstock.lake.history.merging import (
     REWRITE,
     WRITTEN,
     Due,
+    Noted,
     due_of,
-    joined,
     merge,
     write,
 )
 from penstock.lake.history.position import Position, position
-from penstock.lake.history.reads import READ, Read, note, spared
+from penstock.lake.history.reads import READ, note
 from penstock.lake.history.standing import standing
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.serve.export import export
@@ -57,8 +56,12 @@ def small() -> Iterator[None]:
 def merged(lake: Lake) -> bool:
     """As if it paid; whether there was something to merge."""
     note(lake.tables.merges(), lake.step, READ, 1, 1.0)
-    due = due_of(lake.tables, lake.step)
+    due = looked(lake)
     return due is not None and write(lake.tables, lake.step, due)
+
+
+def looked(lake: Lake) -> Due | None:
+    return due_of(lake.tables, lake.step, Noted.of(lake.tables, lake.step))
 
 
 def copy_of(lake: Lake) -> Merged | None:
@@ -179,7 +182,7 @@ def test_of_two_that_merge_at_once_one_does(tmp_path: Path) -> None:
 
     def look(lake: Lake) -> None:
         note(lake.tables.merges(), lake.step, READ, 1, 1.0)
-        dues.append(due_of(lake.tables, lake.step))
+        dues.append(looked(lake))
 
     lake = grown(tmp_path, "sites", look)
     early, *_, late = dues
@@ -193,9 +196,9 @@ def test_of_two_that_merge_at_once_one_does(tmp_path: Path) -> None:
 def test_nothing_is_merged_while_a_correction_is_not_done(tmp_path: Path) -> None:
     lake = grown(tmp_path, "sites", lambda _: None)
     note(lake.tables.merges(), lake.step, READ, 1, 1.0)
-    assert due_of(lake.tables, lake.step) is not None
+    assert looked(lake) is not None
     lake.planner().due(recheck=True)
-    assert due_of(lake.tables, lake.step) is None
+    assert looked(lake) is None
 
 
 def test_a_new_definition_does_not_take_the_copy_of_the_former(tmp_path: Path) -> None:
@@ -310,64 +313,28 @@ def test_answers_are_merged_once_reads_would_have_been_spared_as_much(
         took = chosen[1]["seconds"] / chosen[1]["rows"]
         lake.correct(recheck=True)
         note(lake.tables.merges(), lake.step, READ, 1, 0.5)
-        again = due_of(lake.tables, lake.step)
+        again = looked(lake)
         assert again is not None
-        assert (again.reads, again.spared) == (1, 0.5), (
+        assert (again.weighed.reads, again.weighed.spared) == (1, 0.5), (
             "what was read before the merge does not count again"
         )
-        assert again.seconds == pytest.approx(took * again.rows), "as it took the last time"
+        assert again.weighed.seconds == pytest.approx(took * again.weighed.rows), (
+            "as it took the last time"
+        )
 
 
-@pytest.mark.parametrize(
-    ("spared", "coming", "choice"),
-    [
-        (0.9, 0.9, APPEND),
-        (1.0, 1.0, REWRITE),  # they lost as much by now
-        (0.1, 1.0, APPEND),
-        (0.0, 1.0, REWRITE),  # nothing was there to merge, and now there is much
-        (0.9, 1.8, APPEND),
-        (0.5, 1.5, REWRITE),
-    ],
-)
-def test_a_merge_is_weighed_against_what_reads_lost_and_will_lose(
-    spared: float, coming: float, choice: str
-) -> None:
-    due = Due(*[None] * 5, 1, 1.0, 10, spared, coming)  # type: ignore[arg-type]
-    assert due.choice == choice
-
-
-def test_what_is_spared_goes_by_the_rows_that_are_merged_at_read() -> None:
-    def read(merged: int, unmerged: int) -> Read:
-        return Read(None, "s", "f", merged, unmerged)  # type: ignore[arg-type]
-
-    share = 1 - reads.LEFT
-    assert spared([read(0, 100)], 2.0) == [pytest.approx(2 * share)]
-    assert spared([read(100, 0)], 2.0) == [0.0]
-    both = spared([read(0, 300), read(0, 100)], 2.0)
-    assert both == [pytest.approx(1.5 * share), pytest.approx(0.5 * share)]
-    assert spared([read(0, 0)], 2.0) == [0.0]
-    half = spared([read(1_000, 350)], 2.0)
-    assert half == [pytest.approx(share)]
-
-
-def test_runs_of_windows_hold_all_and_the_widest_gaps_stay() -> None:
-    draw = random.Random(1)  # noqa: S311
-    for size in (1, 2, 5, 8, 9, 40):
-        for _ in range(20):
-            spans = []
-            for _ in range(size):
-                first = draw.randrange(1_000)
-                spans.append((first, first + draw.randrange(12)))
-            runs = joined(spans)
-            assert 1 <= len(runs) <= merging.MOST_RUNS
-            assert all(any(a <= first and last <= b for a, b in runs) for first, last in spans)
-            assert all(before[1] < after[0] for before, after in pairwise(runs))
-            held = {x for first, last in spans for x in (first, last)}
-            assert {x for run in runs for x in run} <= held
-    assert joined([]) == ()
-    apart = [(100 * n + n * n, 100 * n + n * n) for n in range(20)]
-    assert len(joined(apart)) == merging.MOST_RUNS
-    assert joined(apart)[-1][0] == apart[-1][0], "the widest gap is the last"
+def test_nobody_looks_again_before_a_merge_could_pay(tmp_path: Path) -> None:
+    lake = grown(tmp_path, "sites", lambda _: None)
+    every = read_table(Table(lake.tables.answers(lake.step))).num_rows
+    cost = merging.WRITE * every
+    said = []
+    for _ in range(4):
+        note(lake.tables.merges(), lake.step, READ, every, cost / 4 + 1e-9)
+        said.append(merge(lake.tables, lake.pipeline)["s"])
+    assert [what.split(":")[0] for what in said] == [APPEND] * 3 + [REWRITE]
+    assert "reads since the last merge: 3;" in said[2], "it is told all the same"
+    chosen = [row["what"] for row in kept(lake) if row["what"] != READ]
+    assert chosen == [APPEND, REWRITE, WRITTEN], "the first look said what a merge takes"
 
 
 def test_all_rows_of_a_run_are_replaced(tmp_path: Path) -> None:

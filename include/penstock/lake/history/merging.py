@@ -48,27 +48,17 @@ Run = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """What a merge would do.
+class Weighed:
+    """What a merge takes beside what it spares.
 
     Attributes:
-        at: as of this position.
-        extent: the same, as the copy will say it.
-        version: of the table that it is decided from.
-        former: what is merged by now; none: nothing.
-        runs: first and last start of the windows it writes anew, us; none: of all.
         rows: that it writes, about; at least, where it does not pay anyway.
-        seconds: that it takes of all processors, about.
+        seconds: that it takes of all processors, about; likewise.
         reads: how many there were since the former one.
         spared: what it would have spared them, s.
         coming: what it will spare as many, s.
     """
 
-    at: Position
-    extent: Extent
-    version: int
-    former: Merged | None
-    runs: tuple[Run, ...] | None
     rows: int
     seconds: float
     reads: int
@@ -89,6 +79,68 @@ class Due:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What table ``merges`` says of a step; rows have ``number``, ``rows`` and ``seconds``.
+
+    Attributes:
+        reads: those since the last merge.
+        looks: when maintenance found since then that it does not pay.
+        a_write, a_read: seconds to write a row, and to merge one at read, as it was so far.
+    """
+
+    reads: pa.Table
+    looks: pa.Table
+    a_write: float
+    a_read: float
+
+    @staticmethod
+    def of(tables: Tables, step: StepSpec) -> "Noted":
+        """As of now."""
+        mine = (pc.field("step") == step.name) & (pc.field("fingerprint") == step.fingerprint)
+        names = ["number", "what", "rows", "seconds"]
+        rows = read_table(Table(tables.merges()), names, mine)
+        written, reads, looks = (
+            rows.filter(pc.field("what") == what) for what in (WRITTEN, READ, APPEND)
+        )
+        since = pc.field("number") > (pc.max(written["number"]).as_py() or 0)
+        speeds = _speed(written, WRITE), _speed(reads, SPARED)
+        return Noted(reads.filter(since), looks.filter(since).sort_by("number"), *speeds)
+
+    def weighed(self, unmerged: int, rows: int) -> Weighed:
+        """A merge that writes some rows, where so many are not merged."""
+        spared = pc.sum(self.reads["seconds"]).as_py() or 0.0
+        count = self.reads.num_rows
+        return Weighed(rows, rows * self.a_write, count, spared, count * unmerged * self.a_read)
+
+    def early(self) -> Weighed:
+        """By what the last look found: what a merge takes only grows until there is one."""
+        unmerged = pc.max(self.reads["rows"]).as_py() or 0
+        rows = self.looks["rows"][-1].as_py() if self.looks.num_rows else 0
+        return self.weighed(unmerged, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a merge would do.
+
+    Attributes:
+        at: as of this position.
+        extent: the same, as the copy will say it.
+        version: of the table that it is decided from.
+        former: what is merged by now; none: nothing.
+        runs: first and last start of the windows it writes anew, us; none: of all.
+        weighed: whether it pays.
+    """
+
+    at: Position
+    extent: Extent
+    version: int
+    former: Merged | None
+    runs: tuple[Run, ...] | None
+    weighed: Weighed
+
+
 def merge(tables: Tables, pipeline: Pipeline) -> dict[str, str]:
     """Merge the answers of each step for which it pays; what was chosen, of steps that were read.
 
@@ -97,24 +149,27 @@ def merge(tables: Tables, pipeline: Pipeline) -> dict[str, str]:
     """
     found, spec = {}, tables.merges()
     for step in pipeline.specs:
-        due = due_of(tables, step)
+        noted = Noted.of(tables, step)
+        if not noted.reads.num_rows:
+            continue
+        if (early := noted.early()).choice == APPEND:
+            found[step.name] = f"{APPEND}: {early}"
+            continue
+        due = due_of(tables, step, noted)
         if due is None:
             continue
-        note(spec, step, due.choice, due.rows, due.seconds, str(due))
-        found[step.name] = f"{due.choice}: {due}"
+        weighed = due.weighed
+        note(spec, step, weighed.choice, weighed.rows, weighed.seconds, str(weighed))
+        found[step.name] = f"{weighed.choice}: {weighed}"
         began = process_time()
-        if due.choice == REWRITE and write(tables, step, due):
-            note(spec, step, WRITTEN, due.rows, process_time() - began)
+        if weighed.choice == REWRITE and write(tables, step, due):
+            note(spec, step, WRITTEN, weighed.rows, process_time() - began)
         log.info("answers step=%s %s", step.name, found[step.name])
     return found
 
 
-def due_of(tables: Tables, step: StepSpec) -> Due | None:
-    """What a merge would do now; none: nobody read, nothing came, or a correction is not done."""
-    written, every = (_noted(tables, step, what) for what in (WRITTEN, READ))
-    reads = every.filter(pc.field("number") > (pc.max(written["number"]).as_py() or 0))
-    if not reads.num_rows:
-        return None
+def due_of(tables: Tables, step: StepSpec, noted: Noted) -> Due | None:
+    """What a merge would do now; none: nothing came, or a correction is not done."""
     at = position(tables, step)
     planned, done = plans(tables, step)
     numbers = {plan.number for plan in planned}
@@ -124,18 +179,12 @@ def due_of(tables: Tables, step: StepSpec) -> Due | None:
     extent, former = Extent.of(at, max(numbers, default=0)), merged_at(tables, step, at)
     if former is not None and former.extent == extent:
         return None
-    unmerged, speed = read_of(tables, step, former).unmerged, _speed(written, WRITE)
-    due = Due(
-        at, extent, version, former, (), unmerged,
-        seconds=unmerged * speed,
-        reads=reads.num_rows,
-        spared=pc.sum(reads["seconds"]).as_py() or 0.0,
-        coming=reads.num_rows * unmerged * _speed(every, SPARED),
-    )  # fmt: skip
-    if due.choice == APPEND:  # the least that it would take is too much: no need to look closer
+    unmerged = read_of(tables, step, former).unmerged
+    due = Due(at, extent, version, former, (), noted.weighed(unmerged, unmerged))
+    if due.weighed.choice == APPEND:  # the least that it would take is too much
         return due
     runs, rows = _runs(tables, step, at, former)
-    return replace(due, runs=runs, rows=rows, seconds=rows * speed)
+    return replace(due, runs=runs, weighed=noted.weighed(unmerged, rows))
 
 
 def write(tables: Tables, step: StepSpec, due: Due) -> bool:
@@ -146,8 +195,8 @@ def write(tables: Tables, step: StepSpec, due: Due) -> bool:
     Raises:
         ValueError: it does not pay, and nobody has looked which windows those are.
     """
-    if due.choice != REWRITE:
-        raise ValueError(str(due))
+    if due.weighed.choice != REWRITE:
+        raise ValueError(str(due.weighed))
     settle(tables.corrections(), tables.control(step), tables.answers(step))
     table = Table(tables.merged(step))
     parts = {"rows": answers(tables, step, due.at, since(due.former))}
@@ -216,13 +265,6 @@ def joined(spans: list[Run]) -> tuple[Run, ...]:
         else:
             found.append((first, last))
     return tuple(found)
-
-
-def _noted(tables: Tables, step: StepSpec, what: str) -> pa.Table:
-    """Rows of ``merges``: number, rows and seconds."""
-    mine = (pc.field("step") == step.name) & (pc.field("fingerprint") == step.fingerprint)
-    mine &= pc.field("what") == what
-    return read_table(Table(tables.merges()), ["number", "rows", "seconds"], mine)
 
 
 def _speed(known: pa.Table, otherwise: float) -> float:
