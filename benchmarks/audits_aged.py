@@ -82,6 +82,7 @@ def columns(name: str, first: int, end: int) -> dict[str, Any]:
             "number": block, "plan": block, "last_seq": last, "through_seq": last,
             "accepted": BLOCK, "records": BLOCK, "t_max": top, "t_max_us": top,
             "watermark_us": top - SLACK * SECOND, "slack_us": SLACK * SECOND,
+            "accepted_total": last + 1, "answered_total": taken[1:] * A_WINDOW,
             "answers": np.diff(taken), "pairs_answered": np.diff(taken) * A_WINDOW,
             "pairs_open": last + 1 - taken[1:] * A_WINDOW, "first_block": block,
             "arrived_at": top, "sealed_at": top, "published_at": top}  # fmt: skip
