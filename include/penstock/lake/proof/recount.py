@@ -116,7 +116,7 @@ def recount(
     for first, accepted, refused in _pieces(tables, events, since.seq + 1, through):
         counted.take(first, min(first + NUMBERS_AT_ONCE - 1, through), accepted, refused)
     found = counted.result(through, before)
-    lost = _lost_plans(tables, events, rows["plan"].to_pylist(), since)
+    lost = _lost_plans(tables, events, rows["plan"].to_pylist())
     found.faults.extend(lost)
     found.blocks_wrong += len(lost)
     found.unreadable = unreadable_files(tables, through, since.seq)
@@ -146,15 +146,13 @@ def unreadable_files(tables: Tables, through: int, after: int = -1) -> list[Faul
     ]
 
 
-def _lost_plans(
-    tables: Tables, events: TableSpec, sealed: list[int], since: Waypoint
-) -> list[Fault]:
+def _lost_plans(tables: Tables, events: TableSpec, sealed: list[int]) -> list[Fault]:
     """Rows of plans that ``plans`` does not hold: their numbers would be given again."""
     newest: dict[str, int | None] = {}
     for table in (Table(events), Table(tables.quarantine()), Table(tables.blocks())):
         if table.newest() is not None:
             newest[table.spec.name] = table.last("ingest")
-    known = _plans_from(Table(tables.plans()), min(sealed, default=FOREVER) if since.block else 0)
+    known = _plans_of(Table(tables.plans()), sealed)
     last = max(known, default=-1)
     ahead = {name: n for name, n in newest.items() if n is not None and n > last}
     return [
@@ -165,14 +163,15 @@ def _lost_plans(
     ]  # fmt: skip
 
 
-def _plans_from(table: Table, first: int) -> set[int]:
-    """Numbers of plans from one on, and the last of all."""
+def _plans_of(table: Table, sealed: list[int]) -> set[int]:
+    """Numbers of plans from the first to the last of some blocks, and the last of all."""
     delta = table.newest()
     if delta is None:
         return set()
     files = data_files(delta, "number")
     newest = max((f.greatest for f in files if f.greatest is not None), default=0)
-    within = Spans("number", ((min(first, newest), FOREVER),))
+    spans = [(min(sealed), max(sealed))] if sealed else []
+    within = Spans("number", (*spans, (newest, FOREVER)))
     return set(read_table(table, ["number"], within=within)["number"].to_pylist())
 
 
