@@ -36,6 +36,7 @@ from penstock.lake.storage.durable import (
     take_back,
 )
 from penstock.lake.storage.room import require_room, written
+from penstock.lake.storage.snapshots import Snapshots
 from penstock.lake.storage.spec import UNDECLARED, TableSpec
 
 log = logging.getLogger(__name__)
@@ -76,19 +77,27 @@ class Table:
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
         self._delta: DeltaTable | None = None
+        self._seen: DeltaTable | None = None  # others may read it, too: it never moves
         self._opened = 0  # the version at which it was
         self._summed: Summed | None = None  # the log's sum, before the last look for newer entries
         self._lasting = -1  # the version that this handle knows to be on the disk
 
     @property
     def delta(self) -> DeltaTable:
-        """The underlying table, made when it is not there.
+        """The table at the version at hand, not to be changed; made when it is not there.
 
         Raises:
             ConfigError: it is there with other types than the pipeline file declares now.
             DamagedTableError: its log is not whole.
         """
-        return self._keep(self._open()) if self._delta is None else self._delta
+        return self._delta or self._seen or self._keep(self._open())
+
+    def own(self) -> DeltaTable:
+        """The same, to be changed: nobody else reads it."""
+        if self._delta is None and self._seen is not None:
+            with told(self.spec.uri):
+                return self._keep(DeltaTable(self.spec.uri, self._seen.version()))
+        return self.delta
 
     def exists(self) -> bool:
         """Whether it was ever made; does not make it.
@@ -96,32 +105,33 @@ class Table:
         Raises:
             ConfigError: another version wrote it, in another form.
         """
-        if self._delta is not None:
-            return True
-        try:
-            self._keep(self._of_form(opened(self.spec.uri)))
-        except TableNotFoundError:
-            return False
-        return True
+        return (self._delta or self._seen or self._look()) is not None
 
     def newest(self) -> DeltaTable | None:
-        """The underlying table at its newest version; none: it was never made.
+        """The underlying table at its newest version, not to be changed; none: it was never made.
 
         Raises:
             ConfigError: another version wrote it, in another form.
         """
-        if self._delta is not None:
-            return self.refresh()
-        return self._delta if self.exists() else None
+        follows = self._seen is not None and not SNAPSHOTS.is_newest(self.spec.uri, self._seen)
+        return self.refresh() if self._delta is not None or follows else self._look()
+
+    def _look(self) -> DeltaTable | None:
+        """A snapshot that others may read, too."""
+        try:
+            self._seen = self._of_form(SNAPSHOTS.newest(self.spec.uri))
+        except TableNotFoundError:
+            self._seen = None
+        return self._seen
 
     def refresh(self) -> DeltaTable:
-        """The underlying table at its newest version."""
+        """The underlying table at its newest version, to be changed."""
         delta, uri = self._delta, self.spec.uri
-        if delta is None:
+        if delta is None and self._seen is None:
             return self.delta  # opened at its newest version
         with told(uri):
             summed = summed_up(uri)
-            if delta.version() - self._opened >= UPDATES:
+            if delta is None or delta.version() - self._opened >= UPDATES:
                 return self._keep(DeltaTable(uri), summed)
             if summed != self._summed or may_be_newer(uri, delta.version()):
                 delta.update_incremental()
@@ -129,6 +139,7 @@ class Table:
         return delta
 
     def _keep(self, delta: DeltaTable, summed: Summed | None = None) -> DeltaTable:
+        self._seen = None
         self._delta, self._opened, self._summed = delta, delta.version(), summed
         return delta
 
@@ -175,7 +186,7 @@ class Table:
         properties = CommitProperties(
             app_transactions=[Transaction(application, number)], max_commit_retries=0
         )
-        who, version = application.partition(":")[0], self.delta.version() + 1
+        who, version = application.partition(":")[0], self.own().version() + 1
         files = self._files(rows) if isinstance(rows, Drafts) else []
         content, options = (None, {}) if files else self._content(rows)
         self.settle()
@@ -328,6 +339,9 @@ def opened(uri: str) -> DeltaTable:
         take_back(uri)
         refuse_emptied(uri)
         return DeltaTable(uri)
+
+
+SNAPSHOTS = Snapshots(opened)
 
 
 def checkpoint(delta: DeltaTable, uri: str) -> None:
