@@ -24,7 +24,8 @@ from penstock.columns.digest import lateness_of
 from penstock.columns.marks import Marks
 from penstock.columns.watermark import Steering, after_each
 from penstock.core import coverage
-from penstock.core.controller import EVERY, Controller
+from penstock.core.controller import EVERY
+from penstock.core.controllers import fresh
 from penstock.core.slack import SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import BEGINNING, WindowSpec
 
@@ -133,7 +134,7 @@ def spec_of(name: str, threshold: float) -> SlackSpec:
 def steered(stream: Stream, spec: SlackSpec, window: WindowSpec = WINDOW) -> Trace:
     """A controller, record by record; the watermark as far as it closes windows."""
     count, newest = len(stream.times), int(stream.times[0])
-    steering = Steering(Controller(window, spec), -1)
+    steering = Steering(fresh(window, spec), -1)
     slack, marks = [], [(0, BEGINNING)]
     began = time.perf_counter()
     for first in range(0, count, EVERY):

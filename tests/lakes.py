@@ -13,12 +13,11 @@ import pytest
 
 from penstock.columns import watermark
 from penstock.config.pipeline import Pipeline
-from penstock.core.controller import Arrivals, Controller
-from penstock.core.lateness import bin_of
+from penstock.core.controllers import under
 from penstock.core.place import path_of
 from penstock.core.slack import SlackChange, spec_at
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, FOREVER, WindowSpec
+from penstock.core.window import BEGINNING, FOREVER
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.balance import balance_at
 from penstock.lake.history.checkpoint import newest_checkpoint
@@ -37,6 +36,7 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import start_epochs
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
+from tests.arriving import arrivals
 from tests.doubles import Death, Killed, RisingClock, lose_memory
 from tests.local import LocalCorrector, LocalQuery
 from tests.steps import CASES, make_pipeline
@@ -180,8 +180,7 @@ def steered_slack(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]
         spec = spec_at(changes, number)
         if number >= epoch.block:
             state = epoch.state
-            known = known or Controller(window, spec, t_max=state.t_max, watermark=state.watermark)
-            known.spec = spec
+            known = under(known, window, spec, state)
         for record in block.records:
             seq += 1
             if record is not None and block.live:
@@ -194,20 +193,6 @@ def steered_slack(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]
         if known is not None and block.kind == ref.IDLE:
             known.close(max(known.watermark, known.t_max))
             known.settle()
-
-
-def arrivals(times: list[int], before: int, window: WindowSpec) -> Arrivals:
-    """What a controller sees of records in arrival order; ``before``: newest event time so far."""
-    lags: dict[int, int] = {}
-    panes: dict[int, int] = {}
-    newest, greatest = before, 0
-    for time in times:
-        late = 0 if newest == BEGINNING else max(0, newest - time)
-        newest, greatest = max(newest, time), max(greatest, late)
-        lags[bin_of(late)] = lags.get(bin_of(late), 0) + 1
-        pane = window.pane_of(time)
-        panes[pane] = panes.get(pane, 0) + 1
-    return Arrivals(max(times), greatest, lags, panes)
 
 
 def make_lake(home: Path, case: tuple[Any, ref.Step], **overrides: Any) -> Lake:

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from penstock.columns import digest as digest_module
 from penstock.columns.digest import bins_of, digests, lateness_of
-from penstock.core.controller import MARGIN_STEP, Arrivals, Controller, Measured
-from penstock.core.lateness import Lateness, bin_of, edge_of
+from penstock.core import lateness
+from penstock.core.controller import Arrivals, Controller, Measured
+from penstock.core.controllers import fresh, from_text, under
+from penstock.core.lateness import Greatest, Histogram, bin_of, edge_of
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import FOREVER, WindowSpec
-from tests.lakes import arrivals as digest
+from tests.arriving import arrivals as digest
 
 SECOND = 1_000_000
 WINDOW = WindowSpec(SECOND, SECOND)
@@ -29,7 +31,7 @@ PD, QUANTILE = SlackPolicy.PD, SlackPolicy.QUANTILE
 def steered(
     policy: SlackPolicy, horizon: int, window: WindowSpec = WINDOW, **more: float
 ) -> Controller:
-    return Controller(window, SlackSpec(policy, 0, Tuning(THRESHOLD, DELTA, horizon, **more)))
+    return fresh(window, SlackSpec(policy, 0, Tuning(THRESHOLD, DELTA, horizon, **more)))
 
 
 def arrivals(times: list[int], before: int, window: WindowSpec = WINDOW) -> Arrivals:
@@ -60,7 +62,7 @@ def test_pd_by_hand() -> None:
     # 2.0 s: one beyond its end, [0, 1) is measured: 10 of 11
     measured = controller.after(arrivals([2_000_000], 1_500_000))
     error = 0.9 - 10 / 11
-    assert measured == [Measured(0, 10, 11, SECOND, 1.0 + 0.2 * error, 0.5, THRESHOLD)]
+    assert measured == [Measured(0, 10, 11, SECOND, 1.0 + 0.2 * error, 0.0, THRESHOLD)]
     assert controller.alpha == pytest.approx(1 - 0.2 * (10 / 11 - 0.9))
     assert controller.slack == round(SECOND * controller.alpha)
     # [1, 2) holds one record of 1.5 s and closes with it at t_max - K = 2.0; at 3.0 it is measured
@@ -80,17 +82,9 @@ def test_alpha_stays_within_zero_and_one() -> None:
         controller.spec = replace(controller.spec, tuning=tuning)
         seen += controller.after(arrivals(times, newest))
         newest += SECOND // 3
-        assert 0 <= controller.slack <= controller.lateness.greatest
+        assert 0 <= controller.slack <= controller.lateness.value
     assert {0.0, 1.0} <= {m.alpha for m in seen}
     assert all(0 <= m.alpha <= 1 for m in seen)
-
-
-def test_the_margin_moves_by_hand() -> None:
-    controller = steered(QUANTILE, 0)
-    controller.after(arrivals([500_000, 600_000], 0))
-    (measured,) = controller.after(arrivals([1_500_000], 600_000))
-    assert (measured.received, measured.records) == (2, 2)
-    assert controller.margin == pytest.approx(0.5 - MARGIN_STEP * DELTA / 2)
 
 
 @pytest.mark.parametrize("policy", [PD, QUANTILE])
@@ -110,7 +104,7 @@ def test_a_trace_goes_on_from_what_was_written_down(
         assert copy.after(block) == mine
         assert copy == controller
         text = controller.to_text()
-        copy = Controller.from_text(window, controller.spec, text)
+        copy = from_text(window, controller.spec, text)
         assert copy.to_text() == text
         found += len(mine)
     assert found > 40
@@ -119,13 +113,13 @@ def test_a_trace_goes_on_from_what_was_written_down(
 
 def test_a_changed_horizon_holds_at_once_and_after_a_crash_alike() -> None:
     draw = random.Random(8)  # noqa: S311
-    known = steered(QUANTILE, 2 * SECOND, recent=200 * SECOND)
+    known = steered(PD, 2 * SECOND, recent=200 * SECOND)
     shorter = replace(known.spec, tuning=replace(known.tuning, recent=5 * SECOND))
     newest, state = 0, WatermarkState()
     for number in range(200):
         spec = known.spec if number < 100 else shorter
-        again = Controller.from_text(WINDOW, spec, known.to_text())
-        known = Controller.under(known, WINDOW, spec, state)
+        again = from_text(WINDOW, spec, known.to_text())
+        known = under(known, WINDOW, spec, state)
         times = [newest + draw.randint(-5 * SECOND, SECOND // 2) for _ in range(10)]
         block = arrivals(times, newest)
         newest = max(newest, block.newest)
@@ -134,13 +128,13 @@ def test_a_changed_horizon_holds_at_once_and_after_a_crash_alike() -> None:
         assert known == again
         state = found[0]
     assert known.lateness.horizon == 5 * SECOND
-    assert newest - known.lateness.parts[0].begin < 7 * SECOND
+    assert newest - known.lateness.parts[0][0] < 7 * SECOND
 
 
 def test_the_window_is_measured_against_all_that_came_within_the_horizon() -> None:
     """Independent count: every window's received and records, from the raw records."""
     draw = random.Random(5)  # noqa: S311
-    controller = steered(QUANTILE, 2 * SECOND, SLIDING)
+    controller = steered(PD, 2 * SECOND, SLIDING)
     newest, came, closed, measured = 0, [], {}, []
     for number in range(400):
         times = [newest + draw.randint(-2 * SECOND, SECOND // 4) for _ in range(8)]
@@ -216,10 +210,10 @@ def test_another_policy_starts_afresh_also_after_a_crash(policy: SlackPolicy) ->
     newest, state = 0, WatermarkState()
     for number in range(120):
         spec = steered(other if number >= 60 else policy, 2 * SECOND).spec
-        again = Controller.from_text(WINDOW, spec, known.to_text())
+        again = from_text(WINDOW, spec, known.to_text())
         assert (again is None) == (number == 60)
-        again = Controller.under(again, WINDOW, spec, state)
-        known = Controller.under(known, WINDOW, spec, state)
+        again = under(again, WINDOW, spec, state)
+        known = under(known, WINDOW, spec, state)
         if number == 60:
             assert known.slack == state.slack > 0, "it goes on from the K in force"
         times = [newest + draw.randint(-5 * SECOND, SECOND // 2) for _ in range(10)]
@@ -238,7 +232,7 @@ def test_until_a_window_is_measured_k_is_the_greatest_lateness_or_the_former_k(
     controller.after(arrivals([100 * SECOND, 20 * SECOND], 0))
     assert controller.watermark == 20 * SECOND
     state = WatermarkState(50 * SECOND, 100 * SECOND, 0, 50 * SECOND)
-    after = Controller.under(None, WINDOW, controller.spec, state)
+    after = under(None, WINDOW, controller.spec, state)
     state, _ = folded(after, state, arrivals([101 * SECOND], 100 * SECOND))
     assert (state.watermark, state.slack) == (51 * SECOND, 50 * SECOND)
 
@@ -254,63 +248,13 @@ def test_the_end_stays_the_end(policy: SlackPolicy) -> None:
             newest = max(newest, block.newest)
         state, _ = folded(controller, state, block)
         assert (state.watermark == FOREVER) == (number >= 20)
-        controller = Controller.from_text(WINDOW, controller.spec, controller.to_text())
-
-
-def test_k_falls_when_the_lateness_behind_it_is_forgotten() -> None:
-    controller = steered(QUANTILE, SECOND, recent=80 * SECOND)
-    controller.after(arrivals([10**15, 10**15 - 10**14], 0))
-    assert controller.slack == 10**14
-    newest = 10**15
-    for _ in range(600):
-        block = arrivals([newest + SECOND // 3], newest)
-        newest = block.newest
-        controller.after(block)
-    assert controller.slack < SECOND
-    assert controller.watermark > newest - SECOND
+        controller = from_text(WINDOW, controller.spec, controller.to_text())
 
 
 @given(st.lists(st.integers(0, 62), max_size=20), st.integers(0, 2**62))
 def test_vectorised_bins_are_the_plain_ones(octaves: list[int], bits: int) -> None:
     values = [n for o in octaves for n in (2**o - 1, 2**o, 2**o + bits % 2**o)]
     assert bins_of(np.array(values, np.int64)).tolist() == [bin_of(n) for n in values]
-
-
-@given(
-    st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=60),
-    st.floats(0.5, 0.999),
-    st.integers(1, 2 * SECOND),
-)
-def test_the_least_slack_covers_and_the_next_smaller_edge_does_not(
-    lags: list[int], wanted: float, size: int
-) -> None:
-    held = Lateness()
-    counts: dict[int, int] = {}
-    for lag in lags:
-        counts[bin_of(lag)] = counts.get(bin_of(lag), 0) + 1
-    held.add(0, max(lags), counts)
-    edges = sorted({edge_of(bin_of(lag)) for lag in lags})
-
-    def coverage(slack: int) -> float:
-        missed = sum(min(max(edge_of(bin_of(x)) - slack, 0), size) for x in lags)
-        return 1 - missed / (len(lags) * size)
-
-    found = held.least_slack(size, wanted)
-    assert found <= max(lags)
-    if found < max(lags):
-        assert coverage(found) >= wanted - 1e-9
-    smaller = [edge for edge in [0, *edges] if edge < found]
-    assert not smaller or coverage(smaller[-1]) < wanted + 1e-9
-
-
-def test_what_lies_beyond_the_horizon_is_forgotten() -> None:
-    held = Lateness(80 * SECOND)
-    held.add(0, 50 * SECOND, {bin_of(50 * SECOND): 1})
-    for second in range(1, 100):
-        held.add(second * SECOND, second, {bin_of(second): 1})
-    assert held.greatest == 99
-    assert sum(held.counts.values()) < 100
-    assert sum(held.counts.values()) == sum(sum(p.counts.values()) for p in held.parts)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 9), st.sampled_from([10**5, 10**8, 10**11]))
@@ -330,5 +274,33 @@ def test_vectorised_digests_are_the_plain_ones(seed: int, blocks: int, span: int
     whole = found[0].lags.together([f.lags for f in found])
     assert whole == sum((Counter(e.lags) for e in expected), Counter())
     assert [f.panes for f in found] == [e.panes for e in expected]
+    assert [f.overdue for f in found] == [e.overdue for e in expected]
     assert [f.greatest for f in found] == [e.greatest for e in expected]
     assert [f.newest for f in found] == [e.newest for e in expected]
+
+
+def test_the_greatest_lateness_beyond_the_horizon_is_forgotten() -> None:
+    held = Greatest(80 * SECOND)
+    held.add(0, 50 * SECOND)
+    for second in range(1, 100):
+        held.add(second * SECOND, second)
+    assert held.value == 99
+    assert len(held.parts) < 10
+
+
+def test_a_histogram_knows_what_few_records_exceed_and_forgets() -> None:
+    draw = random.Random(1)  # noqa: S311
+    held, every = Histogram(), list[int]()
+    with mock.patch.object(lateness, "ENOUGH", 1_000):
+        for _ in range(50):
+            some = [int(draw.expovariate(1 / SECOND)) for _ in range(100)]
+            every += some
+            held.waiting.append(Counter(map(bin_of, some)))
+            held.turn()
+    kept = sum(held.now.values()) + sum(held.before.values())
+    assert 1_000 <= kept <= 2_000
+    last = sorted(every[-kept:])
+    found = held.exceeded(0.01)
+    assert sum(late > found for late in last) <= 0.01 * kept
+    assert found <= edge_of(bin_of(last[-int(0.01 * kept) - 1]))
+    assert held == Histogram.from_json(held.to_json())

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from penstock.columns import watermark
 from penstock.columns.marks import Marks
 from penstock.columns.watermark import Steering
+from penstock.core import required
 from penstock.core.controller import Controller, Measured
+from penstock.core.controllers import from_text, under
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import BEGINNING, WindowSpec
-from tests.lakes import arrivals
+from tests.arriving import arrivals
 
 pytestmark = pytest.mark.law
 
@@ -46,8 +48,8 @@ def log_of(draw: random.Random, count: int) -> Log:
 
 
 def controller(window: WindowSpec, policy: SlackPolicy, state: WatermarkState) -> Controller:
-    tuning = Tuning(0.9, 0.05, SECOND, recent=20 * SECOND)
-    return Controller.under(None, window, SlackSpec(policy, 0, tuning), state)
+    tuning = Tuning(0.9, 0.4, SECOND if policy is SlackPolicy.PD else None, recent=40 * SECOND)
+    return under(None, window, SlackSpec(policy, 0, tuning), state)
 
 
 def one_by_one(known: Controller, log: Log) -> tuple[list[int], list[Measured], str]:
@@ -80,7 +82,7 @@ def in_runs(known: Controller, log: Log, cuts: list[int]) -> tuple[list[int], li
         else:
             state = steering.silent(state, BlockKind.DATA, high - 1)
         measured += steering.measured
-        known = Controller.from_text(known.window, known.spec, known.to_text())
+        known = from_text(known.window, known.spec, known.to_text())
     return met, measured, known.to_text()
 
 
@@ -88,17 +90,21 @@ def in_runs(known: Controller, log: Log, cuts: list[int]) -> tuple[list[int], li
     seed=st.integers(0, 10**6),
     window=st.sampled_from(WINDOWS),
     policy=st.sampled_from([SlackPolicy.PD, SlackPolicy.QUANTILE]),
-    cuts=st.lists(st.integers(1, 120), max_size=12),
+    cuts=st.lists(st.integers(1, 160), max_size=12),
     begun=st.booleans(),
+    few=st.booleans(),
 )
 def test_any_runs_are_one_by_one(
-    seed: int, window: WindowSpec, policy: SlackPolicy, cuts: list[int], begun: bool
+    seed: int, window: WindowSpec, policy: SlackPolicy, cuts: list[int], begun: bool, few: bool
 ) -> None:
-    log = log_of(random.Random(seed), 120)  # noqa: S311
+    log = log_of(random.Random(seed), 160)  # noqa: S311
     state = WatermarkState(2 * SECOND, 3 * SECOND, 0, SECOND // 2) if begun else WatermarkState()
-    expected = one_by_one(controller(window, policy, state), log)
-    with mock.patch.object(watermark, "EVERY", EVERY):
-        found = in_runs(controller(window, policy, state), log, cuts)
+    with mock.patch.object(required, "AT_ONCE", 2 if few else 512):
+        expected = one_by_one(controller(window, policy, state), log)
+        with mock.patch.object(watermark, "EVERY", EVERY):
+            found = in_runs(controller(window, policy, state), log, cuts)
+    assert expected[1], "windows were measured"
+    assert all(0 <= one.received <= one.records for one in expected[1])
     assert [window.ends(m) for m in found[0]] == [window.ends(m) for m in expected[0]]
     assert found[1:] == expected[1:]
 

@@ -14,6 +14,7 @@ from penstock.columns.arrays import Longs
 from penstock.columns.windows import panes_of
 from penstock.core.controller import Arrivals
 from penstock.core.lateness import FINE
+from penstock.core.overdue import BINS
 from penstock.core.window import WindowSpec
 
 EXACT = 2**53
@@ -79,7 +80,33 @@ def digest(times: Longs, lags: Longs, bins: Bins, window: WindowSpec) -> Arrival
     """
     starts, counts = np.unique(panes_of(window, times), return_counts=True)
     panes = dict(zip(starts.tolist(), counts.tolist(), strict=True))
-    return Arrivals(int(times.max()), int(lags.max()), bins, panes)
+    rows, keys = _keys(times, lags, window)
+    (overdue,) = _overdue(np.zeros(len(rows), np.int64), times[rows], keys, 1, window)
+    return Arrivals(int(times.max()), int(lags.max()), bins, panes, overdue)
+
+
+def _keys(times: Longs, lags: Longs, window: WindowSpec) -> tuple[Longs, Longs]:
+    """Which records came past their pane's end, and how far past (``overdue.key_of``)."""
+    past = (times - window.origin) % window.pane + lags - window.pane + 1
+    rows = np.flatnonzero(past > 0)
+    past = past[rows]
+    panes = np.minimum((past - 1) // window.pane, window.panes - 1)
+    return rows, np.asarray(panes * BINS + bins_of(past - panes * window.pane), np.int64)
+
+
+def _overdue(
+    piece: Longs, times: Longs, keys: Longs, pieces: int, window: WindowSpec
+) -> Iterator[dict[tuple[int, int], int]]:
+    """How many records of each piece came past their pane's end, by pane and how far."""
+    if not len(keys):
+        yield from ({} for _ in range(pieces))
+        return
+    width = window.panes * BINS
+    panes = (times - window.origin) // window.pane
+    low = int(panes.min())
+    for found in _by_piece(piece, (panes - low) * width + keys, pieces):
+        at = ((divmod(code, width), n) for code, n in found.items())
+        yield {((p + low) * window.pane + window.origin, key): n for (p, key), n in at}
 
 
 def _digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iterator[Arrivals]:
@@ -89,9 +116,11 @@ def _digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iter
     greatest = np.maximum.reduceat(lags, starts).tolist()
     bins, cuts = bins_of(lags), [*starts.tolist(), int(ends[-1])]
     panes = _by_piece(piece, (times - window.origin) // window.pane, len(ends))
-    for i, by_pane in enumerate(panes):
+    rows, keys = _keys(times, lags, window)
+    overdue = _overdue(piece[rows], times[rows], keys, len(ends), window)
+    for i, (by_pane, late) in enumerate(zip(panes, overdue, strict=True)):
         by_start = {p * window.pane + window.origin: n for p, n in by_pane.items()}
-        yield Arrivals(newest[i], greatest[i], Bins(bins, cuts[i], cuts[i + 1]), by_start)
+        yield Arrivals(newest[i], greatest[i], Bins(bins, cuts[i], cuts[i + 1]), by_start, late)
 
 
 def lateness_of(times: Longs, t_max: int) -> Longs:

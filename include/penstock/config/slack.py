@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -101,21 +101,26 @@ USUAL = Quality(epsilon=0.05, delta=0.05)
 class Steered(Model):
     """K follows coverage: what a window held when it closed, of all that came for it."""
 
+    SIZES: ClassVar[int | None] = None
+
     measure_after: timedelta | None = Field(
         default=None,
         ge=timedelta(0),
-        description="How long after its end a window is measured, event time; none: 5 sizes.",
+        description="How long after its end a window is measured, event time; none: 5 sizes for pd,"
+        " for quantile once hardly a record still comes.",
     )
     recent: timedelta | None = Field(
         default=None,
         gt=timedelta(0),
-        description="Event time for which lateness is remembered; none: 20 sizes for quantile, all"
-        " for pd, which one ancient record then holds back for good.",
+        description="Event time that is remembered; none: the last windows for quantile, all for"
+        " pd, which one ancient record then holds back for good.",
     )
 
     def tuning(self, quality: Quality, measures: Collection[MeasureSpec], size: int) -> Tuning:
         """As the core knows it; ``size`` of a window, us."""
-        horizon = 5 * size if self.measure_after is None else micros(self.measure_after)
+        horizon = self.SIZES and self.SIZES * size
+        if self.measure_after is not None:
+            horizon = micros(self.measure_after)
         recent = None if self.recent is None else micros(self.recent)
         threshold, share = quality.threshold(measures), quality.share(measures)
         return Tuning(threshold, share, horizon, recent)
@@ -123,6 +128,8 @@ class Steered(Model):
 
 class Pd(Steered):
     """K = alpha k: a share of the greatest lateness, steered by coverage (HPM)."""
+
+    SIZES: ClassVar[int | None] = 5
 
     kp: float = Field(default=0.2, ge=0, description="Weight of the error.")
     kd: float = Field(default=4.0, ge=0, description="Weight of the error's change.")
@@ -134,12 +141,7 @@ class Pd(Steered):
 
 
 class Quantile(Steered):
-    """K is what the recent lateness asks for, steered by how often coverage was too small."""
-
-    def tuning(self, quality: Quality, measures: Collection[MeasureSpec], size: int) -> Tuning:
-        """As the core knows it; without ``recent`` 20 sizes of event time count."""
-        plain = super().tuning(quality, measures, size)
-        return replace(plain, recent=plain.recent or 20 * size)
+    """K is the slack that the last windows turned out to need, steered by what came of it."""
 
 
 class SlackConfig(Model):

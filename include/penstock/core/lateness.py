@@ -1,15 +1,12 @@
-"""How late records are, lately: a histogram of lateness and its greatest value (law 7).
+"""How late records are, lately: their greatest lateness, and a histogram of it (law 7).
 
 Bins are a function of the lateness alone, in whole microseconds: below 64 us each value has its
 own, above 32 an octave, so that a bin is at most 3.2 % wide. Source: layout as in HdrHistogram.
 """
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import mul
 from typing import Any, Protocol, Self
 
 CLASSES = ("class_1", "class_2", "class_3")
@@ -18,6 +15,8 @@ FINE = 5
 """Bits of resolution: 2**FINE bins an octave."""
 PARTS = 8
 """A horizon is forgotten in so many parts."""
+ENOUGH = 100_000
+"""Records of a histogram after which a new one is begun and the one before it forgotten."""
 
 
 def bin_of(lateness: int) -> int:
@@ -32,9 +31,6 @@ def edge_of(number: int) -> int:
     return ((number - (octave << FINE) + 1) << octave) - 1
 
 
-EDGES = [edge_of(number) for number in range(bin_of(2**60))]
-
-
 class Tally(Protocol):
     """Records by bin, of some records; many at once are summed by whoever made them."""
 
@@ -43,146 +39,116 @@ class Tally(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Part:
-    """What came while the newest event time lay in one part of the horizon.
-
-    Attributes:
-        begin: newest event time where it began, us.
-        greatest: lateness, us.
-        counts: records by bin.
-        waiting: what ``counts`` does not hold yet: it is asked for once a window, not once a step.
-    """
-
-    begin: int
-    greatest: int = 0
-    counts: dict[int, int] = field(default_factory=dict)
-    waiting: list[Tally | Mapping[int, int]] = field(default_factory=list)
-
-    def taken(self) -> Mapping[int, int]:
-        """Count what waits; returns it."""
-        tallies = [each for each in self.waiting if not isinstance(each, Mapping)]
-        fresh = dict(tallies[0].together(tallies)) if tallies else {}
-        for each in self.waiting:
-            if isinstance(each, Mapping):
-                _add(fresh, each)
-        self.waiting = []
-        _add(self.counts, fresh)
-        return fresh
+def plain_of(counts: Sequence[Tally | Mapping[int, int]]) -> dict[int, int]:
+    """Records by bin, of some tallies together."""
+    tallies = [each for each in counts if not isinstance(each, Mapping)]
+    found = dict(tallies[0].together(tallies)) if tallies else {}
+    for each in counts:
+        if isinstance(each, Mapping):
+            add(found, each)
+    return found
 
 
-def plain_of(counts: Tally | Mapping[int, int]) -> Mapping[int, int]:
-    """Records by bin."""
-    return counts if isinstance(counts, Mapping) else counts.together([counts])
-
-
-def _add(held: dict[int, int], counts: Mapping[int, int]) -> None:
+def add(held: dict[int, int], counts: Mapping[int, int]) -> None:
+    """Add counts to those held."""
     for number, count in counts.items():
         held[number] = held.get(number, 0) + count
 
 
-@dataclass(slots=True, eq=False)
-class Lateness:  # noqa: PLW1641  it changes
-    """Recent lateness.
+@dataclass(slots=True)
+class Greatest:
+    """The greatest lateness of some recent event time.
 
     Attributes:
         horizon: how much event time is remembered, us; none: all.
-        parts: oldest first.
-        counts: records by bin, over all parts, but for what waits to be counted.
+        parts: newest event time where each began, and the greatest lateness in it, us.
     """
 
     horizon: int | None = None
-    parts: deque[Part] = field(default_factory=deque)
-    counts: dict[int, int] = field(default_factory=dict)
+    parts: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both remember the same."""
-        mine = self.horizon, self.to_json()
-        return isinstance(other, Lateness) and mine == (other.horizon, other.to_json())
-
-    def add(self, newest: int, greatest: int, *counts: Tally | Mapping[int, int]) -> bool:
-        """What arrived in one step; returns whether something was forgotten for it.
+    def add(self, newest: int, greatest: int) -> None:
+        """What arrived in one step.
 
         Args:
             newest: the newest event time so far, us.
             greatest: the greatest lateness of its records, us.
-            counts: its records by bin, in any number of parts.
         """
-        forgotten = False
         if not self.parts or (
-            self.horizon is not None and newest - self.parts[-1].begin >= self.horizon // PARTS
+            self.horizon is not None and newest - self.parts[-1][0] >= self.horizon // PARTS
         ):
-            self.parts.append(Part(newest))
-            forgotten = self._forget(newest)
-        part = self.parts[-1]
-        part.greatest = max(part.greatest, greatest)
-        part.waiting.extend(counts)
-        return forgotten
+            self.parts.append((newest, 0))
+            self._forget(newest)
+        begin, before = self.parts[-1]
+        self.parts[-1] = begin, max(before, greatest)
 
-    def _count(self) -> None:
-        """Bring the counts up to date."""
-        for part in self.parts:
-            _add(self.counts, part.taken())
-
-    def _forget(self, newest: int) -> bool:
-        """Parts whose end lies beyond the horizon; returns whether there were any."""
-        self._count()
-        before = len(self.parts)
+    def _forget(self, newest: int) -> None:
+        """Parts whose end lies beyond the horizon."""
         while (
             self.horizon is not None
             and len(self.parts) > 1
-            and self.parts[1].begin <= newest - self.horizon
+            and self.parts[1][0] <= newest - self.horizon
         ):
-            for number, count in self.parts.popleft().counts.items():
-                self.counts[number] -= count
-                if not self.counts[number]:
-                    del self.counts[number]
-        return len(self.parts) < before
+            self.parts.popleft()
 
     @property
-    def greatest(self) -> int:
+    def value(self) -> int:
         """The greatest lateness remembered, us: HPM's k."""
-        return max((part.greatest for part in self.parts), default=0)
-
-    def least_slack(self, size: int, coverage: float) -> int:
-        """The least K with an expected coverage of a window of that size, us.
-
-        A record with lateness L finds its window open for the share
-        clamp((K + size - L) / size, 0, 1) of the places it may have in it, so coverage at K is
-        1 - sum of clamp(L - K, 0, size) / (n size) [D]. K is an edge of a bin, and never above
-        ``greatest``.
-        """
-        self._count()
-        numbers = sorted(self.counts)
-        counts = [self.counts[number] for number in numbers]
-        edges = [EDGES[number] for number in numbers]
-        beyond = [*accumulate(reversed(counts), initial=0)][::-1]
-        weighted: list[int] = [*accumulate(map(mul, reversed(counts), reversed(edges)), initial=0)][
-            ::-1
-        ]
-        total = beyond[0]
-
-        def exceeding(limit: int) -> int:  # sum of max(L - limit, 0)
-            at = bisect_left(edges, limit)
-            return weighted[at] - limit * beyond[at]
-
-        allowed = (1 - coverage) * total * size
-        candidates = [0, *edges]
-        at = bisect_left(
-            candidates, True, key=lambda k: exceeding(k) - exceeding(k + size) <= allowed
-        )
-        return min(candidates[min(at, len(candidates) - 1)], self.greatest)
+        return max((greatest for _, greatest in self.parts), default=0)
 
     def to_json(self) -> list[Any]:
         """All that is remembered; ``from_json`` reads it back."""
-        self._count()
-        return [[p.begin, p.greatest, sorted(p.counts.items())] for p in self.parts]
+        return [*self.parts]
 
     @classmethod
     def from_json(cls, horizon: int | None, parts: list[Any]) -> Self:
         """Read back what ``to_json`` wrote."""
-        found = cls(horizon)
-        for begin, greatest, counts in parts:
-            found.parts.append(Part(begin, greatest, dict(counts)))
-            _add(found.counts, dict(counts))
-        return found
+        return cls(horizon, deque((begin, greatest) for begin, greatest in parts))
+
+
+@dataclass(slots=True, eq=False)
+class Histogram:  # noqa: PLW1641  it changes
+    """Lateness of the last ``ENOUGH`` records or more, at most twice as many.
+
+    Attributes:
+        now, before: records by bin, of the last ones and of those before them.
+        waiting: what ``now`` does not hold yet: it is asked for rarely.
+    """
+
+    now: dict[int, int] = field(default_factory=dict)
+    before: dict[int, int] = field(default_factory=dict)
+    waiting: list[Tally | Mapping[int, int]] = field(default_factory=list)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both remember the same."""
+        return isinstance(other, Histogram) and self.to_json() == other.to_json()
+
+    def turn(self) -> None:
+        """Count what waits, and begin anew if there is enough."""
+        add(self.now, plain_of(self.waiting))
+        self.waiting = []
+        if sum(self.now.values()) >= ENOUGH:
+            self.now, self.before = {}, self.now
+
+    def exceeded(self, share: float) -> int:
+        """The least lateness, us, that at most this share of the records exceeds."""
+        both = dict(self.before)
+        add(both, self.now)
+        beyond, allowed = 0, share * sum(both.values())
+        for number in sorted(both, reverse=True):
+            beyond += both[number]
+            if beyond > allowed:
+                return edge_of(number)
+        return 0
+
+    def to_json(self) -> list[Any]:
+        """All that is remembered; ``from_json`` reads it back."""
+        late = dict(self.now)
+        add(late, plain_of(self.waiting))
+        return [sorted(each.items()) for each in (late, self.before)]
+
+    @classmethod
+    def from_json(cls, content: list[Any]) -> Self:
+        """Read back what ``to_json`` wrote."""
+        now, before = content
+        return cls(dict(now), dict(before))

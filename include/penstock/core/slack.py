@@ -37,14 +37,15 @@ class Tuning:
     Attributes:
         threshold: coverage that a window needs.
         delta: share of windows that may have less.
-        horizon: how long after its end a window is measured, event time, us.
-        recent: how much event time the lateness is remembered for, us; none: all.
+        horizon: how long after its end a window is measured, event time, us; none: once hardly a
+            record still comes (``quantile``).
+        recent: how much event time is remembered, us; none: all, or the last windows.
         kp, kd: of ``pd``; HPM's values are the defaults.
     """
 
     threshold: float
     delta: float
-    horizon: int
+    horizon: int | None
     recent: int | None = None
     kp: float = 0.2
     kd: float = 4.0
@@ -69,9 +70,10 @@ class SlackSpec:
     def longest(self) -> int:
         """How far behind the newest event time something may still be looked at, us.
 
-        A controller has no bound on K: the time after which it measures a window stands for it.
+        A controller has no bound on K: the time after which it measures a window stands for it,
+        if it is given.
         """
-        return self.span if self.tuning is None else self.tuning.horizon
+        return self.span if self.tuning is None else self.tuning.horizon or 0
 
     def to_text(self) -> str:
         """One word for the decisions table; ``from_text`` reads it back."""

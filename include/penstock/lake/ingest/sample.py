@@ -21,7 +21,7 @@ from penstock.columns.marks import Marks
 from penstock.columns.watermark import Steering, after_each
 from penstock.columns.windows import closed_of, panes_of, windows_a_pane
 from penstock.config.pipeline import FileFormat, History, Pipeline
-from penstock.core.controller import Controller
+from penstock.core.controllers import fresh
 from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
@@ -299,7 +299,7 @@ def _watermarks(sample: Sample, slack: SlackSpec, window: WindowSpec) -> tuple[M
         after, state = after_each(State(), times, BEGINNING, slack)
         return np.append(BEGINNING, after[:-1]), state
     last = sample.received - 1
-    steering = Steering(Controller(window, slack), -1)
+    steering = Steering(fresh(window, slack), -1)
     marks = Marks.of([(0, BEGINNING), *steering.take(sample.at, times, BEGINNING, last)])
     return marks.at(sample.at), steering.controller.state(State())
 

@@ -12,6 +12,7 @@ from itertools import groupby
 from penstock.columns.marks import note
 from penstock.columns.watermark import Mark, Steering, after_each, closings
 from penstock.core.controller import Controller, Measured
+from penstock.core.controllers import from_text, under
 from penstock.core.slack import (
     BlockKind,
     BlockSummary,
@@ -140,8 +141,8 @@ class Fold:
     def _steer(self, run: Sequence[BlockSummary], spec: SlackSpec, *, moves: bool) -> None:
         """Under a controller."""
         if self._controller is None and self._text:
-            self._controller = Controller.from_text(self.window, spec, self._text)
-        known = Controller.under(self._controller, self.window, spec, self.state)
+            self._controller = from_text(self.window, spec, self._text)
+        known = under(self._controller, self.window, spec, self.state)
         self._controller, last = known, run[-1].last_seq
         steering = Steering(known, self.seq)
         if moves and any(b.t_max is not None for b in run):

@@ -57,11 +57,9 @@ class Recorder:
         every = read_table(self.table)
         known = _newest(every)
         since = pc.max(known["through_seq"]).as_py() if known.num_rows else -1
-        steered = measured(self.tables, self.step, at, self.events, since - 1)
+        steered, due = measured(self.tables, self.step, at, self.events, since - 1)
         starts = self._touched(at, since)
-        tuning = self.step.slack.tuning
-        if tuning is not None:
-            due = at.sealed.state.t_max - tuning.horizon - self.step.window.size
+        if self.step.slack.tuning is not None:
             if at.sealed.state.ended:  # nothing more is measured, so nothing waits for it
                 waiting = Spans("window_start", ((due + 1, FOREVER),))
                 starts = np.union1d(starts, self._starts(at, waiting))

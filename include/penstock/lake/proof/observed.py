@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.config.slack import Quality
-from penstock.core.controller import Measured
+from penstock.core.controller import Measured, passed_of
 from penstock.core.lateness import CLASSES
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
@@ -185,14 +185,17 @@ def classes(tables: Tables, step: StepSpec, at: Position) -> dict[str, int]:
 
 def measured(
     tables: Tables, step: StepSpec, at: Position, events: TableSpec, since: int = -1
-) -> list[Measured]:
+) -> tuple[list[Measured], int]:
     """Windows whose coverage moved the slack, in the order of their ends.
 
     The log is folded once more, since ``control`` only keeps sums of micro-batches: from the last
     micro-batch that ended at or before the position ``since``, or from the epoch on.
+
+    Returns:
+        The windows, and the start up to which all were due, us.
     """
     if step.slack.tuning is None:
-        return []
+        return [], BEGINNING
     changes = slack_changes(tables, step.name)
     gone, rows = frozen(tables).seq, rows_of(tables, step, at)
     before = (r for r in rows if gone <= r.seq <= since)
@@ -202,7 +205,8 @@ def measured(
     text = controller_at(tables, step, at.epoch.number, last.block) if last else ""
     start = last or at.epoch
     before_block = at.sealed.block
-    return lived(tables, Table(events), step.window, start, before_block, changes, text).measured
+    fold = lived(tables, Table(events), step.window, start, before_block, changes, text)
+    return fold.measured, passed_of(fold.controller)
 
 
 def waited(tables: Tables, step: StepSpec, at: Position) -> list[Waited]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from penstock.columns.arrays import Longs
 from penstock.columns.watermark import Mark, Steering
 from penstock.core.controller import Controller
+from penstock.core.controllers import from_text, under
 from penstock.core.slack import BlockKind, SlackChange, SlackPolicy, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
@@ -76,7 +77,7 @@ class Way:
         slack = [c.spec for c in self.decided if c.block <= since.block]
         if not since.controller or not slack or slack[-1].tuning is None:
             return None
-        return Controller.from_text(self.step.window, slack[-1], since.controller)
+        return from_text(self.step.window, slack[-1], since.controller)
 
     def after(self, block: int) -> WatermarkState:
         """The state before a block; where there is none, a state no row can have."""
@@ -170,7 +171,7 @@ class Way:
         newest: int,
     ) -> WatermarkState:
         """Under a controller: it alone is shared with the speed layer, its laws are tested."""
-        known = Controller.under(self._controller, self.step.window, slack, state)
+        known = under(self._controller, self.step.window, slack, state)
         self._controller, last = known, self._last(i)
         steering = Steering(known, self._last(i - 1))
         if not len(times):

@@ -64,7 +64,7 @@ def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
         slack = (
             f"{step.slack.policy}: the watermark stays as far behind the newest event time as"
             f" {tuning.threshold:.2%} of a window's records need, in all but {tuning.delta:.2%} of"
-            f" the windows; a window is measured {spoken(tuning.horizon)} after its end"
+            f" the windows; a window is measured {_measured(tuning.horizon)}"
         )
     else:
         slack = (
@@ -84,6 +84,12 @@ def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
         ("late", f"what comes after the answer is repaired by correction, {plan.correction}")
     )
     out.print(pairs(*rows))
+
+
+def _measured(horizon: int | None) -> str:
+    if horizon is None:
+        return "once hardly a record still comes for it"
+    return f"{spoken(horizon)} after its end"
 
 
 def _promise(quality: Quality) -> str:

@@ -43,7 +43,7 @@ def show_quality(
         _show_errors(observed(tables, step, sealed, quality), quality.least, out)
         path = settings.docs / pipeline.name / f"quality-{step.name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        windows = measured(tables, step, sealed, tables.events(pipeline.types))
+        windows, _ = measured(tables, step, sealed, tables.events(pipeline.types))
         draw(step, told, windows, path)
         out.print(Text(f"  picture  {path}", style="dim"))
 
