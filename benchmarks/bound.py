@@ -5,12 +5,15 @@
 DATA_FOLDER holds one folder per data set with a data.parquet in the order of arrival. Target
 (0.05, 0.05), default settings, nothing said of a stream but its window and measure. An answer is
 what a window held when its end was passed by the watermark, against all of its records; windows of
-the warm-up (the first 400, or a third) are left out, and those that a stream's end cuts off.
+the warm-up (the first 400, or a third) are left out, those that a policy closed while it did not
+know K yet, and those that a stream's end cuts off.
 """
 
 import argparse
+import time
+from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import bound_streams as streams
@@ -20,12 +23,21 @@ import slack
 from matplotlib.figure import Figure
 from scipy import stats
 
-from penstock.config.slack import Pd, Quality, Quantile, Steered
+from penstock.columns.marks import Marks
+from penstock.columns.watermark import Steering
+from penstock.config.slack import Pd, PdFinal, Quality, Quantile, Steered
+from penstock.core.controllers import fresh
 from penstock.core.expression import MeasureSpec, QuantileSpec
+from penstock.core.feedback import room
 from penstock.core.measure import ColumnType, Function
 from penstock.core.slack import SlackPolicy, SlackSpec
+from penstock.core.window import BEGINNING, FOREVER
+from penstock.lake.proof.figures import FED_BACK, LEAST_WINDOWS, SAMPLE, WINDOWS, Figures
+from penstock.spark.measured import NOTICEABLE
 
 WARM = 400
+CORRECTED = 20
+"""Windows from one correction to the next."""
 MEASURES = {
     "count": MeasureSpec("n", Function.COUNT, None, ColumnType.LONG),
     "sum": MeasureSpec("x", Function.SUM, None, ColumnType.DOUBLE),
@@ -37,9 +49,10 @@ PHI = {"median": 0.5, "p90": 0.9}
 QUALITY = Quality(epsilon=slack.TARGET.epsilon, delta=slack.TARGET.delta)
 STEERED: dict[str, tuple[SlackPolicy, Steered]] = {
     "pd": (SlackPolicy.PD, Pd()),
+    "pd_final": (SlackPolicy.PD_FINAL, PdFinal()),
     "quantile": (SlackPolicy.QUANTILE, Quantile()),
 }
-COLORS = {"max_delay": "#e8590c", "pd": "#1971c2", "quantile": "#2f9e44"}
+COLORS = {"max_delay": "#e8590c", "pd": "#1971c2", "pd_final": "#7048e8", "quantile": "#2f9e44"}
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,11 @@ class Row:
     def rate(self) -> float:
         return float(self.off.mean())
 
+    @property
+    def known(self) -> bool:
+        """Whether K was, for any of the windows."""
+        return len(self.off) > 0
+
     def limit(self, side: str) -> float:
         """Clopper-Pearson, 95 %, one-sided."""
         n, k = len(self.off), int(self.off.sum())
@@ -90,6 +108,10 @@ class Row:
         """As the goal says: by the upper limit where a thousand windows follow."""
         side = "upper" if len(self.off) >= 1_000 else "lower"
         return self.limit(side) <= slack.TARGET.delta
+
+    @property
+    def told(self) -> str:
+        return ("yes" if self.kept else "NO") if self.known else "K not known yet"
 
 
 def windows_of(case: streams.Case, stream: slack.Stream) -> Windows:
@@ -172,28 +194,90 @@ def judged(
     return off, held[at]
 
 
+def steered(
+    case: streams.Case, stream: slack.Stream, found: Windows, name: str, measure: str
+) -> tuple[slack.Trace, int]:
+    """A policy with what corrections feed back: once 20 more windows are final, a threshold.
+
+    Records, CV, rho and the room are measured as ``penstock.lake.proof.figures`` does, from final
+    windows and the newest records.
+
+    Returns:
+        The trace, and the watermark from which on K was known, us.
+    """
+    policy, config = STEERED[name]
+    spec = SlackSpec(policy, 0, config.tuning(QUALITY, [MEASURES[measure]], case.window.size))
+    steering = Steering(fresh(case.window, spec), -1)
+    held, marks, newest = [], [(0, BEGINNING)], int(stream.times[0])
+    judged, shares, lags, began = 0, list[float](), stream.lateness, time.perf_counter()
+    for first in range(0, len(stream.times), slack.EVERY):
+        held.append(steering.controller.slack)
+        times = stream.times[first : first + slack.EVERY]
+        last = first + len(times) - 1
+        marks += steering.take(np.arange(first, last + 1), times, newest, last)
+        newest = max(newest, int(times.max()))
+        passed = steering.controller.passed
+        closed = steering.controller.watermark - case.window.size
+        final = min(BEGINNING if passed is None else passed, closed)
+        due = int(np.searchsorted(found.starts, final, "right"))
+        if due >= judged + CORRECTED and due >= LEAST_WINDOWS:
+            for i in range(judged, due):
+                end = int(found.starts[i]) + case.window.size
+                at = marks[bisect_left(marks, end, key=lambda mark: mark[1])][0] - 1
+                there = np.array([np.searchsorted(found.rows[i], at, side="right")])
+                error = errors_of(measure, stream.values[found.rows[i]], there)[0]
+                shares.append(float(error >= slack.TARGET.epsilon))
+            judged = due
+            newest_ones = slice(max(0, last - SAMPLE), last)
+            late = lags[newest_ones] > steering.controller.slack
+            threshold = _measured(stream.values[newest_ones], late, found, shares, measure)
+            tuning = replace(spec.tuning, threshold=threshold)
+            if abs(threshold - steering.controller.tuning.threshold) > NOTICEABLE:
+                steering.controller.turn(replace(spec, tuning=tuning))
+    seconds = time.perf_counter() - began
+    marks_at = Marks.of(marks).at(np.arange(1, len(stream.times) + 1))
+    since = getattr(steering.controller, "since", BEGINNING)
+    return slack.Trace(np.array(held), marks_at, seconds), FOREVER if since is None else since
+
+
+def _measured(
+    values: np.ndarray, late: np.ndarray, found: Windows, shares: list[float], measure: str
+) -> float:
+    """The threshold that final windows and the newest records ask for."""
+    rows = found.rows[max(0, len(shares) - WINDOWS) : len(shares)]
+    records = max(2, round(float(np.median([len(r) for r in rows]))))
+    cv2, ratios = 0.0, dict[str, float]()
+    if measure in ("sum", "avg"):
+        mean = float(values.mean())
+        if mean:
+            cv2 = float(values.var()) / mean**2
+            if late.any():
+                ratios[measure] = float(values[late].mean()) / mean
+    used = room(shares[-FED_BACK:], slack.TARGET.delta)
+    figures = Figures(records, cv2, ratios, float(np.mean(shares[-WINDOWS:])), used)
+    return figures.threshold(QUALITY, [MEASURES[measure]])
+
+
 def rows_of(case: streams.Case, measures: list[str]) -> Iterator[Row]:
     """Every policy over one stream."""
     stream = case.read()
     found = windows_of(case, stream)
     warm = min(WARM, len(found.starts) // 3)
-    traces: dict[str, slack.Trace] = {"max_delay": slack.plain(stream, None)}
+    greatest = slack.plain(stream, None)
     for measure in measures:
-        slacks = required(case, stream, found, measure)[warm:]
+        slacks = required(case, stream, found, measure)
         for name in ("max_delay", *STEERED):
+            trace, since = greatest, BEGINNING
             if name in STEERED:
-                policy, config = STEERED[name]
-                spec = [MEASURES[measure]]
-                tuning = config.tuning(QUALITY, spec, case.window.size)
-                key = f"{name} {tuning}"
-                if key not in traces:
-                    traces[key] = slack.steered(stream, SlackSpec(policy, 0, tuning), case.window)
-            else:
-                key = name
-            off, held = judged(case, stream, found, traces[key], measure)
-            off, held = off[warm:], held[warm:]
-            same = float(np.quantile(slacks, 1 - off.mean(), method="inverted_cdf"))
-            recovery = _recovery(case, found.starts[warm:], off)
+                trace, since = steered(case, stream, found, name, measure)
+            off, held = judged(case, stream, found, trace, measure)
+            first = max(warm, int(np.searchsorted(found.starts, since - case.window.size, "right")))
+            off, held, needed = off[first:], held[first:], slacks[first:]
+            if not len(off):
+                yield Row(case.name, measure, name, off, np.nan, np.nan, None)
+                continue
+            same = float(np.quantile(needed, 1 - off.mean(), method="inverted_cdf"))
+            recovery = _recovery(case, found.starts[first:], off)
             yield Row(case.name, measure, name, off, float(held.mean()), same, recovery)
 
 
@@ -212,16 +296,16 @@ def table(rows: list[Row]) -> str:
     headers = ("stream", "measure", "policy", "windows", "off", "lower 95 %", "upper 95 %",
                "mean K, s", "fixed K as often off, s", "times", "recovery, windows",
                "kept")  # fmt: skip
-    return measuring.markdown(
-        headers,
-        [
-            (r.case, r.measure, r.policy, f"{len(r.off):,}", f"{r.rate:.2%}",
-             f"{r.limit('lower'):.2%}", f"{r.limit('upper'):.2%}", f"{r.slack / 1e6:,.2f}",
-             f"{r.same / 1e6:,.2f}", f"{r.slack / r.same:.2f}" if r.same else "",
-             "" if r.recovery is None else f"{r.recovery:,}", "yes" if r.kept else "NO")
-            for r in rows
-        ],
-    )  # fmt: skip
+    return measuring.markdown(headers, [_cells(r) for r in rows])
+
+
+def _cells(r: Row) -> tuple[str, ...]:
+    if not r.known:
+        return (r.case, r.measure, r.policy, "0", *[""] * 7, r.told)
+    return (r.case, r.measure, r.policy, f"{len(r.off):,}", f"{r.rate:.2%}",
+            f"{r.limit('lower'):.2%}", f"{r.limit('upper'):.2%}", f"{r.slack / 1e6:,.2f}",
+            f"{r.same / 1e6:,.2f}", f"{r.slack / r.same:.2f}" if r.same > 0 else "",
+            "" if r.recovery is None else f"{r.recovery:,}", r.told)  # fmt: skip
 
 
 def draw(rows: list[Row]) -> Figure:
@@ -231,7 +315,7 @@ def draw(rows: list[Row]) -> Figure:
     figure = Figure(figsize=(8, 0.5 + 0.17 * len(names)))
     axes = figure.add_subplot()
     for policy, color in COLORS.items():
-        own = [r for r in rows if r.policy == policy]
+        own = [r for r in rows if r.policy == policy and r.known]
         ys = [places[r.case, r.measure] for r in own]
         axes.plot([100 * r.rate for r in own], ys, "o", color=color, markersize=4, label=policy)
     axes.axvline(100 * slack.TARGET.delta, color="#868e96", linestyle="--", linewidth=1)
@@ -261,8 +345,8 @@ def main() -> None:
         rows += new
         print(table(new) + "\n", flush=True)
     for policy in COLORS:
-        own = [r for r in rows if r.policy == policy]
-        times = [r.slack / r.same for r in own if r.same]
+        own = [r for r in rows if r.policy == policy and r.known]
+        times = [r.slack / r.same for r in own if r.same > 0]
         median = f"{np.median(times):.2f}" if times else "-"
         print(f"{policy}: kept in {sum(r.kept for r in own)} of {len(own)}; mean K against the"
               f" fixed K that is as often off, median {median}")  # fmt: skip

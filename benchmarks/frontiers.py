@@ -32,7 +32,7 @@ COLORS = {"fixed": "#868e96", "max_delay": "#e8590c", "pd": "#1971c2", "quantile
 
 @dataclass(frozen=True)
 class Setting:
-    """One data set's windows; ``measure_after``, us."""
+    """One data set's windows; after what ``pd`` measures them, us: ``quantile`` finds its own."""
 
     name: str
     window: WindowSpec
@@ -74,8 +74,8 @@ def points(setting: Setting, stream: slack.Stream) -> Iterator[Point]:
     for policy in (SlackPolicy.PD, SlackPolicy.QUANTILE):
         for epsilon in EPSILONS:
             threshold = coverage.of_count(QualityTarget(epsilon, 0.05)) + 1e-9
-            recent = 20 * setting.window.size if policy is SlackPolicy.QUANTILE else None
-            tuning = Tuning(threshold, 0.05, setting.measure_after, recent)
+            horizon = setting.measure_after if policy is SlackPolicy.PD else None
+            tuning = Tuning(threshold, 0.05, horizon)
             trace = slack.steered(stream, SlackSpec(policy, 0, tuning), setting.window)
             yield _point(policy.value, f"{epsilon:g}", setting, stream, trace)
 

@@ -19,8 +19,8 @@ from other_data import ROOT, job
 from penstock.runtime.demo.flights import write_flights
 
 FIXED = "slack: {fixed: PT2H}"
-QUANTILE = """slack: {quantile: {measure_after: PT12H, recent: P7D}}
-    quality: {epsilon: 0.05, delta: 0.05, records: 200}"""
+QUANTILE = """slack: {quantile: {}}
+    quality: {epsilon: 0.05, delta: 0.05}"""
 NAMES = {"flights": FIXED, "flights_quantile": QUANTILE}
 JOBS = ("preload", "stream", "correct", "audit")
 
@@ -33,7 +33,7 @@ def main() -> int:
         pipelines.mkdir(parents=True, exist_ok=True)
         write_flights(home / "demo" / "flights")
         text = (ROOT / "include" / "pipelines" / "flights.yaml").read_text()
-        start, end = text.index("    slack: {fixed"), text.index("  sightings_per_plate")
+        start, end = text.index("    slack: {quantile"), text.index("  sightings_per_plate")
         after = text.index("correction:")
         for name, slack in NAMES.items():
             body = text[:start] + f"    {slack}\n" + text[after:]

@@ -30,7 +30,7 @@ from penstock.config.pipeline import (
     Source,
 )
 from penstock.config.settings import ROOT, Settings
-from penstock.config.slack import Bound, MaxDelay, Pd, Quality, Quantile, SlackConfig
+from penstock.config.slack import Bound, MaxDelay, Pd, PdFinal, Quality, Quantile, SlackConfig
 from penstock.config.step import StepConfig
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
@@ -64,6 +64,7 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`slack`", "Exactly one of them.", SlackConfig),
     ("`max_delay`", "", MaxDelay),
     ("`quantile`", "", Quantile),
+    ("`pd_final`", "", PdFinal),
     ("`pd`", "", Pd),
     ("`quality`", "", Quality),
     ("target of a measure", "", Bound),

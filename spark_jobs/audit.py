@@ -10,10 +10,12 @@ from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
 from penstock.lake.history.standing import notes
 from penstock.lake.proof.audits import record_audit
-from penstock.lake.proof.covered import errors_of
+from penstock.lake.proof.doubts import all_doubts
 from penstock.lake.proof.unsettled import with_unsettled
+from penstock.lake.proof.worth import all_worths
+from penstock.lake.proof.worth_told import worth_notes
 from penstock.lake.storage.tables import Tables
-from penstock.quality.bound import Errors
+from penstock.quality.bound import errors_of
 from penstock.quality.comparisons import complete
 from penstock.quality.pictures import pictures
 from penstock.quality.reports import Appendix
@@ -33,22 +35,18 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
     rows, at = complete(found, [*pipeline.steps]), clock.now()
     why = reasons(settings.streams, pipeline.name)
     rows = with_unsettled(rows, tables, pipeline, settings.home, at, why)
-    errors = {
-        name: Errors(target.epsilon, target.delta, values)
-        for step in pipeline.specs
-        if (quality := pipeline.steps[step.name].quality) is not None
-        for name, target, values in errors_of(tables, step, quality)
-    }
+    worths, doubted = all_worths(tables, pipeline), all_doubts(tables, pipeline)
+    told = [*notes(tables, pipeline.specs, found), *worth_notes(worths), *doubted]
     verdict = run_suite(
         pd.DataFrame(rows), pipeline=pipeline.name, steps=[*pipeline.steps],
         run_name=request.run_id, root=settings.docs / ".gx" / pipeline.name,
-        site=settings.docs / pipeline.name, at=at, errors=errors,
-        appendix=Appendix(pictures(tables, pipeline), notes(tables, pipeline.specs, found)),
+        site=settings.docs / pipeline.name, at=at, errors=errors_of(worths),
+        appendix=Appendix(pictures(tables, pipeline, worths), told),
     )  # fmt: skip
     failed = [f.told for f in verdict.failed]
     record_audit(tables, pipeline.specs, request.run_id, at, rows, verdict.success, failed)
     outcome = {"audited": len(found), "state": verdict.status, "report": verdict.report,
-               "failed": failed, "said": verdict.said}  # fmt: skip
+               "failed": failed, "doubts": doubted, "said": verdict.said}  # fmt: skip
     if not verdict.success:
         said = f"{pipeline.name}: {verdict.told}{asked.missed}. Report: {verdict.report}"
         raise BlockedByQualityError(said, outcome)

@@ -47,7 +47,7 @@ STARTS = {"preload": "", "propose": "begun", "decide": "preloaded", "ingest": "p
 """The copy of the lake a job starts from."""
 STEERED = {
     "slack": {"quantile": {"measure_after": "PT30M", "recent": "PT3H"}},
-    "quality": {"epsilon": 0.1, "delta": 0.1, "records": 50},
+    "quality": {"epsilon": 0.1, "delta": 0.4, "records": 50},
 }
 """A controller of slack is part of what must come out the same after every kill."""
 ARCHIVED = {"after": "archive", "archive": "archive"}

@@ -1,6 +1,9 @@
 """Law 7 for slack: golden traces by hand, bounds, and one trace however the log is cut."""
 
+import json
 import random
+import zlib
+from base64 import b64decode, b64encode
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -16,6 +19,7 @@ from penstock.columns.digest import bins_of, digests, lateness_of
 from penstock.core import lateness
 from penstock.core.controller import Arrivals, Controller, Measured
 from penstock.core.controllers import fresh, from_text, under
+from penstock.core.errors import ConfigError
 from penstock.core.lateness import Greatest, Histogram, bin_of, edge_of
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import FOREVER, WindowSpec
@@ -25,7 +29,8 @@ SECOND = 1_000_000
 WINDOW = WindowSpec(SECOND, SECOND)
 SLIDING = WindowSpec(SECOND, SECOND // 5)
 THRESHOLD, DELTA = 0.9, 0.05
-PD, QUANTILE = SlackPolicy.PD, SlackPolicy.QUANTILE
+PD, PD_FINAL, QUANTILE = SlackPolicy.PD, SlackPolicy.PD_FINAL, SlackPolicy.QUANTILE
+STEERED = [PD, PD_FINAL, QUANTILE]
 
 
 def steered(
@@ -87,7 +92,7 @@ def test_alpha_stays_within_zero_and_one() -> None:
     assert all(0 <= m.alpha <= 1 for m in seen)
 
 
-@pytest.mark.parametrize("policy", [PD, QUANTILE])
+@pytest.mark.parametrize("policy", STEERED)
 @pytest.mark.parametrize("window", [WINDOW, SLIDING])
 def test_a_trace_goes_on_from_what_was_written_down(
     policy: SlackPolicy, window: WindowSpec
@@ -202,7 +207,7 @@ def test_a_window_that_held_nothing_in_time_is_measured() -> None:
     assert starts == sorted(starts)
 
 
-@pytest.mark.parametrize("policy", [PD, QUANTILE])
+@pytest.mark.parametrize("policy", STEERED)
 def test_another_policy_starts_afresh_also_after_a_crash(policy: SlackPolicy) -> None:
     draw = random.Random(4)  # noqa: S311
     other = QUANTILE if policy is PD else PD
@@ -224,7 +229,18 @@ def test_another_policy_starts_afresh_also_after_a_crash(policy: SlackPolicy) ->
         state = found[0]
 
 
-@pytest.mark.parametrize("policy", [PD, QUANTILE])
+@pytest.mark.parametrize("policy", [SlackPolicy.PD, SlackPolicy.QUANTILE])
+def test_what_another_version_wrote_is_refused(policy: SlackPolicy) -> None:
+    spec = SlackSpec(policy, 0, Tuning(0.9, 0.1, 3_000_000))
+    text = fresh(WINDOW, spec).to_text()
+    content = json.loads(zlib.decompress(b64decode(text)))
+    del content["form"]  # as before there was one
+    former = b64encode(zlib.compress(json.dumps(content).encode())).decode()
+    with pytest.raises(ConfigError, match=r"form 1; this one reads 2.*penstock remove"):
+        from_text(WINDOW, spec, former)
+
+
+@pytest.mark.parametrize("policy", STEERED)
 def test_until_a_window_is_measured_k_is_the_greatest_lateness_or_the_former_k(
     policy: SlackPolicy,
 ) -> None:
@@ -237,7 +253,7 @@ def test_until_a_window_is_measured_k_is_the_greatest_lateness_or_the_former_k(
     assert (state.watermark, state.slack) == (51 * SECOND, 50 * SECOND)
 
 
-@pytest.mark.parametrize("policy", [PD, QUANTILE])
+@pytest.mark.parametrize("policy", STEERED)
 def test_the_end_stays_the_end(policy: SlackPolicy) -> None:
     """More files after a bounded source's end: all of them are late."""
     controller, newest, state = steered(policy, SECOND), 0, WatermarkState()

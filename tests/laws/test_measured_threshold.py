@@ -14,8 +14,9 @@ from penstock.core import coverage as c
 from penstock.lake.ingest import door
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.proof.covered import Recorder, newest_rows
+from penstock.lake.proof.figures import Figures, figures
 from penstock.lake.storage.commit import Table
-from penstock.spark.measured import Figures, figures, propose_threshold
+from penstock.spark.measured import propose_threshold
 from tests import reference as ref
 from tests.answers import blocks_of
 from tests.lakes import Lake, make_lake
@@ -79,6 +80,15 @@ def test_the_figures_are_those_of_the_records(
     per = [w["records"] / (w["answers"] if of == "answer" else 1) for w in windows]
     assert found.records == max(2, round(median(per)))
     assert 0 < found.violations < 1
+    rows = newest_rows(Table(lake.tables.coverage(lake.step))).to_pylist()
+    used = 0.0  # the room, by its definition
+    for row in rows:
+        if row["threshold"] is not None:
+            off = row["answers_beyond"] / row["answers"]
+            if of == "total":
+                off = float(row["error_observed"] >= QUALITY["epsilon"])
+            used = min(max(used + 0.02 * (off - 0.75 * QUALITY["delta"]), 0.0), 2.0)
+    assert found.room == pytest.approx(min(used, 1.0))
 
 
 def windows_of(truth: ref.Answers, lake: Lake) -> list[dict[str, Any]]:
@@ -123,13 +133,11 @@ def test_the_threshold_is_the_formula_s_with_more_room_where_answers_were_off(
 ) -> None:
     quality = Quality(epsilon=0.05, delta=0.05)
     step = make_lake(tmp_path, (STEP | {"quality": QUALITY}, ORACLE)).step
-    plain = Figures(500, 1.0, 1.0, 0.0)
+    plain = Figures(500, 1.0, {}, 0.0, 0.0)
     needed = c.of_sum(quality.target(), 500, 500 / 499 - 1)
-    assert plain.threshold(quality, step) == needed == pytest.approx(0.9659, abs=1e-4)
-    assert replace(plain, violations=0.025).threshold(quality, step) == needed
-    more = replace(plain, violations=0.05).threshold(quality, step)
+    assert plain.threshold(quality, step.judged) == needed == pytest.approx(0.9659, abs=1e-4)
+    more = replace(plain, room=0.25).threshold(quality, step.judged)
     assert more == pytest.approx(needed + 0.25 * (1 - needed))
-    most = replace(plain, violations=0.5).threshold(quality, step)
-    assert most == pytest.approx(needed + 0.5 * (1 - needed))
-    late = replace(plain, rho=2.0).threshold(quality, step)
+    assert replace(plain, room=1.0).threshold(quality, step.judged) == 1
+    late = replace(plain, late={"weight": 2.0}).threshold(quality, step.judged)
     assert late == c.of_sum(c.QualityTarget(0.025, 0.05), 500, 500 / 499 - 1)

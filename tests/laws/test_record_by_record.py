@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from penstock.columns import watermark
 from penstock.columns.marks import Marks
 from penstock.columns.watermark import Steering
-from penstock.core import required
+from penstock.core import patient
 from penstock.core.controller import Controller, Measured
 from penstock.core.controllers import from_text, under
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
@@ -89,7 +89,7 @@ def in_runs(known: Controller, log: Log, cuts: list[int]) -> tuple[list[int], li
 @given(
     seed=st.integers(0, 10**6),
     window=st.sampled_from(WINDOWS),
-    policy=st.sampled_from([SlackPolicy.PD, SlackPolicy.QUANTILE]),
+    policy=st.sampled_from([SlackPolicy.PD, SlackPolicy.PD_FINAL, SlackPolicy.QUANTILE]),
     cuts=st.lists(st.integers(1, 160), max_size=12),
     begun=st.booleans(),
     few=st.booleans(),
@@ -99,7 +99,7 @@ def test_any_runs_are_one_by_one(
 ) -> None:
     log = log_of(random.Random(seed), 160)  # noqa: S311
     state = WatermarkState(2 * SECOND, 3 * SECOND, 0, SECOND // 2) if begun else WatermarkState()
-    with mock.patch.object(required, "AT_ONCE", 2 if few else 512):
+    with mock.patch.object(patient, "AT_ONCE", 2 if few else 512):
         expected = one_by_one(controller(window, policy, state), log)
         with mock.patch.object(watermark, "EVERY", EVERY):
             found = in_runs(controller(window, policy, state), log, cuts)

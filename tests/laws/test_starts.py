@@ -35,6 +35,8 @@ SLACKS: dict[str, dict[str, Any]] = {
     "max_delay": {"slack": {"max_delay": {"bound": "PT60S"}}, "quality": None},
     "pd": {"slack": {"pd": {"measure_after": "PT30S"}},
            "quality": {"epsilon": 0.1, "delta": 0.1, "records": 50}},
+    "pd_final": {"slack": {"pd_final": {"measure_after": "PT60S", "recent": "PT10M"}},
+                 "quality": {"epsilon": 0.1, "delta": 0.1, "records": 50}},
     "quantile": {"slack": {"quantile": {"measure_after": "PT60S", "recent": "PT10M"}},
                  "quality": {"epsilon": 0.1, "delta": 0.1, "records": 50}},
 }  # fmt: skip
@@ -111,7 +113,9 @@ def told(lake: Lake, epoch: int) -> tuple[Any, ...]:
     return marks, answers, at.open
 
 
-@pytest.mark.parametrize("policy", ["fixed", "quantile", *map(rare, ("max_delay", "pd"))])
+@pytest.mark.parametrize(
+    "policy", ["fixed", "quantile", *map(rare, ("max_delay", "pd", "pd_final"))]
+)
 @pytest.mark.parametrize("seed", [0, *map(rare, range(1, 8))])
 def test_a_step_added_anywhere_and_rebuilt_anywhere_folds_the_same(
     tmp_path: Path, policy: str, seed: int
@@ -143,7 +147,7 @@ def test_a_step_added_anywhere_and_rebuilt_anywhere_folds_the_same(
     assert found[0][0].items() >= found[1][0].items()
 
 
-@pytest.mark.parametrize("policy", ["pd", "quantile"])
+@pytest.mark.parametrize("policy", ["pd", "pd_final", "quantile"])
 def test_a_start_behind_a_large_slack_is_the_same_after_a_rebuild(
     tmp_path: Path, policy: str
 ) -> None:
@@ -165,8 +169,12 @@ def test_a_start_behind_a_large_slack_is_the_same_after_a_rebuild(
     assert found[1][1:] == found[0][1:]
 
 
-@pytest.mark.parametrize("former", ["fixed", "max_delay", *map(rare, ("pd", "quantile"))])
-@pytest.mark.parametrize("next_one", ["quantile", *map(rare, ("pd", "fixed", "max_delay"))])
+@pytest.mark.parametrize(
+    "former", ["fixed", "max_delay", *map(rare, ("pd", "pd_final", "quantile"))]
+)
+@pytest.mark.parametrize(
+    "next_one", ["quantile", *map(rare, ("pd", "pd_final", "fixed", "max_delay"))]
+)
 def test_an_edited_slack_of_a_running_pipeline_leaves_the_audit_green(
     tmp_path: Path, former: str, next_one: str
 ) -> None:
@@ -185,7 +193,7 @@ def test_an_edited_slack_of_a_running_pipeline_leaves_the_audit_green(
     audited(lake)
 
 
-@pytest.mark.parametrize("next_one", ["quantile", rare("pd")])
+@pytest.mark.parametrize("next_one", ["quantile", rare("pd"), rare("pd_final")])
 def test_a_controller_begins_with_the_fixed_slack_before_it(tmp_path: Path, next_one: str) -> None:
     lake = running(tmp_path)
     lake.edit(slack={"fixed": "PT5M"}, quality=None)
@@ -202,7 +210,7 @@ def test_a_controller_begins_with_the_fixed_slack_before_it(tmp_path: Path, next
     audited(lake)
 
 
-@pytest.mark.parametrize("policy", ["pd", "quantile"])
+@pytest.mark.parametrize("policy", ["pd", "quantile", rare("pd_final")])
 def test_an_adopted_proposal_and_then_another_where_leave_the_audit_green(
     tmp_path: Path, policy: str
 ) -> None:

@@ -41,6 +41,7 @@ SLACKS: dict[str, Any] = {
     "quantile": {"quantile": {"measure_after": "PT60S", "recent": "PT10M"}},
     "pd": {"pd": {"measure_after": "PT30S"}},
     "pd of late": {"pd": {"recent": "PT5M", "kp": 0.5}},
+    "pd_final": {"pd_final": {"measure_after": "PT60S", "recent": "PT10M"}},
 }
 
 
@@ -103,7 +104,7 @@ def by_one(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lake]:
     return answered
 
 
-@pytest.mark.parametrize("slack", ["quantile", rare("pd"), rare("pd of late")])
+@pytest.mark.parametrize("slack", ["quantile", "pd_final", rare("pd"), rare("pd of late")])
 @pytest.mark.usefixtures("small_blocks")
 def test_one_trace_for_any_cut(tmp_path: Path, by_one: Callable[[str], Lake], slack: str) -> None:
     found, counted = {}, set()
@@ -125,7 +126,7 @@ def test_one_trace_for_any_cut(tmp_path: Path, by_one: Callable[[str], Lake], sl
         assert found[cut].items() <= found[1].items()
 
 
-@pytest.mark.parametrize("slack", ["quantile", rare("pd")])
+@pytest.mark.parametrize("slack", ["quantile", rare("pd"), rare("pd_final")])
 @pytest.mark.parametrize(
     "lost", ["all", *(rare(each) for each in ("offsets", "newest", "commits"))]
 )
@@ -150,7 +151,7 @@ def test_the_same_trace_after_the_checkpoint_was_lost(
 
 
 @pytest.mark.parametrize(
-    "slack", ["quantile", *(rare(each) for each in ("max_delay", "pd", "pd of late"))]
+    "slack", ["quantile", *(rare(each) for each in ("max_delay", "pd", "pd of late", "pd_final"))]
 )
 @pytest.mark.parametrize("moment", [2, rare(3)])
 @pytest.mark.usefixtures("small_blocks")
@@ -235,7 +236,7 @@ def fed_with_proposals(home: Path, slack: str, blocks: int, *, at_once: bool) ->
     return lake
 
 
-@pytest.mark.parametrize("slack", ["quantile", rare("pd")])
+@pytest.mark.parametrize("slack", ["quantile", rare("pd"), rare("pd_final")])
 @pytest.mark.usefixtures("small_blocks")
 def test_a_measured_threshold_holds_from_the_block_after_it_whatever_the_cut(
     tmp_path: Path, slack: str
@@ -298,7 +299,9 @@ def test_what_the_file_says_outlives_a_plan_that_was_not_finished(
     assert slack_changes(lake.tables, lake.step.name)[-1].spec == lake.step.slack
 
 
-@pytest.mark.parametrize("policies", [("pd", "quantile"), rare(("quantile", "pd"))])
+@pytest.mark.parametrize(
+    "policies", [("pd", "quantile"), *map(rare, (("quantile", "pd"), ("quantile", "pd_final")))]
+)
 @pytest.mark.usefixtures("small_blocks")
 def test_another_steered_policy_starts_afresh(tmp_path: Path, policies: tuple[str, str]) -> None:
     lake = filled(tmp_path, policies[0], mode="live")
@@ -342,7 +345,7 @@ def test_a_changed_file_replaces_what_was_measured(tmp_path: Path) -> None:
     assert slack_changes(lake.tables, lake.step.name)[-1].spec == lake.step.slack
 
 
-@pytest.mark.parametrize("slack", ["quantile", "max_delay", "fixed", rare("pd")])
+@pytest.mark.parametrize("slack", ["quantile", "max_delay", "fixed", rare("pd"), rare("pd_final")])
 def test_the_same_answers_however_records_come_together_in_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slack: str
 ) -> None:

@@ -38,6 +38,7 @@ SLACKS: dict[str, Any] = {
     "max_delay": {"max_delay": {"bound": "PT60S"}},
     "quantile": {"quantile": {"measure_after": "PT60S", "recent": "PT10M"}},
     "pd": {"pd": {"measure_after": "PT30S"}},
+    "pd_final": {"pd_final": {"measure_after": "PT60S", "recent": "PT10M"}},
 }
 
 
@@ -66,7 +67,9 @@ def filled(home: Path, slack: str) -> Lake:
     """A corrected lake of some hundred records, many of them minutes late."""
     step, oracle = CASES["sites"]
     quality = {"quality": {"epsilon": 0.1, "delta": 0.1, "records": 50}}
-    steered = {"slack": SLACKS[slack]} | (quality if slack in {"quantile", "pd"} else {})
+    steered = {"slack": SLACKS[slack]} | (
+        quality if slack in {"quantile", "pd", "pd_final"} else {}
+    )
     lake = make_lake(home, (step | steered, oracle))
     lake.query()
     rows = disordered(600, seed=4, apart=2.0, late_share=0.2, late_by=300.0)
@@ -124,7 +127,9 @@ def in_stretches(lake: Lake) -> list[Stretch]:
     return found
 
 
-@pytest.mark.parametrize("slack", ["quantile", *map(rare, ("fixed", "max_delay", "pd"))])
+@pytest.mark.parametrize(
+    "slack", ["quantile", *map(rare, ("fixed", "max_delay", "pd", "pd_final"))]
+)
 def test_stretches_add_up_to_the_whole(tmp_path: Path, slack: str) -> None:
     lake = filled(tmp_path, slack)
     log, trace = gone(lake, Stretch())

@@ -107,13 +107,13 @@ class Steered(Model):
         default=None,
         ge=timedelta(0),
         description="How long after its end a window is measured, event time; none: 5 sizes for pd,"
-        " for quantile once hardly a record still comes.",
+        " for the others once hardly a record still comes.",
     )
     recent: timedelta | None = Field(
         default=None,
         gt=timedelta(0),
-        description="Event time that is remembered; none: the last windows for quantile, all for"
-        " pd, which one ancient record then holds back for good.",
+        description="Event time that is remembered; none: all for pd, which one ancient record then"
+        " holds back for good, the last windows for the others.",
     )
 
     def tuning(self, quality: Quality, measures: Collection[MeasureSpec], size: int) -> Tuning:
@@ -127,7 +127,7 @@ class Steered(Model):
 
 
 class Pd(Steered):
-    """K = alpha k: a share of the greatest lateness, steered by coverage (HPM)."""
+    """K = alpha k: a share of the greatest lateness, steered by coverage, as published (HPM)."""
 
     SIZES: ClassVar[int | None] = 5
 
@@ -140,6 +140,10 @@ class Pd(Steered):
         return replace(plain, kp=self.kp, kd=self.kd)
 
 
+class PdFinal(Steered):
+    """K = alpha k as for ``pd``, of final coverage and with gains from the delay of its loop."""
+
+
 class Quantile(Steered):
     """K is the slack that the last windows turned out to need, steered by what came of it."""
 
@@ -149,7 +153,14 @@ class SlackConfig(Model):
 
     fixed: timedelta | None = Field(default=None, ge=timedelta(0), description="K, as given.")
     max_delay: MaxDelay | None = Field(default=None, description="K = greatest lateness so far.")
-    pd: Pd | None = Field(default=None, description="K is steered by coverage; needs quality.")
+    pd: Pd | None = Field(
+        default=None, description="K is steered by coverage, as published (HPM); needs quality."
+    )
+    pd_final: PdFinal | None = Field(
+        default=None,
+        description="As pd, but of final coverage and with gains from the delay of its loop;"
+        " needs quality.",
+    )
     quantile: Quantile | None = Field(
         default=None, description="K as the recent lateness asks for; needs quality."
     )
@@ -159,22 +170,22 @@ class SlackConfig(Model):
         named = [p for p in SlackPolicy if getattr(self, p.value) is not None]
         if len(named) != 1:
             raise ValueError(
-                "name one policy: {fixed: PT5M}, {max_delay: {bound: PT12H}}, {quantile: {}} or"
-                " {pd: {}}"
+                "name one policy: {fixed: PT5M}, {max_delay: {bound: PT12H}}, {quantile: {}},"
+                " {pd_final: {}} or {pd: {}}"
             )
         return self
 
     @property
     def steered(self) -> Steered | None:
         """The policy, if it is one that needs a quality target."""
-        return self.pd or self.quantile
+        return self.pd or self.pd_final or self.quantile
 
     def spec(
         self, quality: Quality | None, measures: Collection[MeasureSpec], size: int
     ) -> SlackSpec:
         """As the core knows it; ``size`` of a window, us."""
         if self.steered is not None and quality is not None:
-            policy = SlackPolicy.QUANTILE if self.pd is None else SlackPolicy.PD
+            policy = next(p for p in SlackPolicy if getattr(self, p.value) is not None)
             return SlackSpec(policy, 0, self.steered.tuning(quality, measures, size))
         if self.max_delay is not None:
             return SlackSpec(SlackPolicy.MAX_DELAY, micros(self.max_delay.bound))

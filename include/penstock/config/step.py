@@ -49,7 +49,8 @@ class StepConfig(Model):
     where: str | None = Field(default=None, description="Condition, in SQL; others are left out.")
     slack: SlackConfig = Field(description="How long to wait for late records.")
     quality: Quality | None = Field(
-        default=None, description="How good timely answers must be; for slack pd and quantile."
+        default=None,
+        description="How good timely answers must be; for slack pd, pd_final and quantile.",
     )
     apart: bool = Field(
         default=False, description="Run by a query of its own, which a heavy step may need."
@@ -66,7 +67,8 @@ class StepConfig(Model):
     def _quality_and_slack_belong_together(self) -> Self:
         if self.slack.steered is not None and self.quality is None:
             raise ValueError(
-                "slack pd and quantile need a quality target: quality: {epsilon: 0.05, delta: 0.05}"
+                "slack pd, pd_final and quantile need a quality target: quality: {epsilon: 0.05,"
+                " delta: 0.05}"
             )
         if self.slack.steered is None and self.quality is not None:
             raise ValueError(

@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from penstock.core.errors import ConfigError
 from penstock.core.lateness import Tally
 from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
 from penstock.core.window import BEGINNING, WindowSpec
 
+FORM = 2
+"""Of what is written down of a controller: what it learns, and how it chooses K."""
 EVERY = 256
 """Numbers of the log from one step to the next: a step costs as much as judging some hundred
 records."""
@@ -187,8 +190,9 @@ class Controller(ABC):
     def to_text(self) -> str:
         """All of it but what is configured, in a few kilobytes."""
         content = {name: getattr(self, name) for name in self.FIGURES} | self._content()
-        text = json.dumps(content | {"policy": self.spec.policy}, separators=(",", ":"))
-        return b64encode(zlib.compress(text.encode())).decode()
+        content |= {"policy": self.spec.policy, "form": FORM}
+        text = json.dumps(content, separators=(",", ":"))
+        return b64encode(zlib.compress(text.encode(), 1)).decode()
 
     @classmethod
     def read(cls, window: WindowSpec, spec: SlackSpec, content: Mapping[str, Any]) -> Self:
@@ -205,6 +209,18 @@ def passed_of(text: str) -> int:
 
 
 def content_of(text: str, policy: SlackPolicy) -> Mapping[str, Any] | None:
-    """What ``to_text`` wrote; none: another policy did, which says nothing here."""
+    """What ``to_text`` wrote; none: another policy did, which says nothing here.
+
+    Raises:
+        ConfigError: another version did: the same log would come to other answers.
+    """
     content: dict[str, Any] = json.loads(zlib.decompress(b64decode(text)))
-    return content if content.get("policy") == policy else None
+    if content.get("policy") != policy:
+        return None
+    if content.get("form", 1) != FORM:
+        raise ConfigError(
+            f"the controller of slack {policy} was written by another version (form"
+            f" {content.get('form', 1)}; this one reads {FORM}). Use that version, or penstock"
+            " remove the pipeline to start afresh."
+        )
+    return content

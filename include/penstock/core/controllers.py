@@ -2,12 +2,14 @@
 
 from penstock.core.controller import Controller, content_of
 from penstock.core.damped import Damped
+from penstock.core.paced import Paced
 from penstock.core.required import Required
 from penstock.core.slack import SlackPolicy, SlackSpec, WatermarkState
 from penstock.core.window import WindowSpec
 
 KINDS: dict[SlackPolicy, type[Controller]] = {
     SlackPolicy.PD: Damped,
+    SlackPolicy.PD_FINAL: Paced,
     SlackPolicy.QUANTILE: Required,
 }
 

@@ -113,7 +113,7 @@ def of_bounded_sum(target: QualityTarget, records: float, spread: float) -> floa
         finite = missing * (1 - missing + 1 / records)
         return missing + spread * sqrt(finite * chance / (2 * records)) <= target.epsilon
 
-    return 1 - _bisected(holds, target.epsilon)[0]
+    return 1 - bisected(holds, target.epsilon)[0]
 
 
 def coverage_threshold(
@@ -162,9 +162,9 @@ def of_count_exactly(target: QualityTarget, records: int) -> float:
     most = floor(records * (1 - target.epsilon) + NUDGE)
 
     def fails(p: float) -> bool:
-        return _binomial_at_most(most, records, p) > target.delta
+        return binomial_at_most(most, records, p) > target.delta
 
-    return _bisected(fails, 1.0)[1]
+    return bisected(fails, 1.0)[1]
 
 
 def of_scaled_count(target: QualityTarget, records: float) -> float:
@@ -219,7 +219,7 @@ def _least(true: Callable[[int], bool], high: int) -> int:
     return high
 
 
-def _bisected(true: Callable[[float], bool], high: float) -> tuple[float, float]:
+def bisected(true: Callable[[float], bool], high: float) -> tuple[float, float]:
     """Around where it ceases to be true between 0 and ``high``: the last value, and the first."""
     low = 0.0
     for _ in range(HALVINGS):
@@ -254,7 +254,8 @@ def _drawn_below(k: int, records: int, marked: int, n: int) -> float:
     return _at_most(k - 1, (least, most), n * marked / records, chance, ratio)
 
 
-def _binomial_at_most(k: int, n: int, p: float) -> float:
+def binomial_at_most(k: int, n: int, p: float) -> float:
+    """P(X <= k) of n that come about with chance p each."""
     if p <= 0 or p >= 1:
         return float(p <= 0 or k >= n)
 

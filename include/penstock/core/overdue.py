@@ -17,8 +17,8 @@ from penstock.core.window import WindowSpec
 BINS = 1 << 11
 """More than there are bins of lateness."""
 ROUNDING = 1e-12
-SHORT = 8
-"""Excesses after which those that no longer matter are dropped."""
+SHORT = 4
+"""Bits of a number of excesses; beyond them, each bit more has those dropped that do not matter."""
 STEPS, OCTAVES = 2, 56
 """Ages an octave, and octaves."""
 FINEST = 256
@@ -94,8 +94,6 @@ class Overdue:
 
     def trim(self, threshold: float) -> None:
         """Drop the excesses that no answer of ``required`` will be."""
-        if len(self.tail) <= SHORT:
-            return
         enough = needed(self.records, threshold)
         there = self.records - sum(self.tail.values())
         for excess in sorted(self.tail):

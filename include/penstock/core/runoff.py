@@ -6,18 +6,20 @@ nothing hangs on how the log is cut.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, Self
 
 from penstock.core.controller import Arrivals
 from penstock.core.development import Development
-from penstock.core.overdue import Overdue, ages_of, excess_of
+from penstock.core.overdue import SHORT, Overdue, ages_of, excess_of
 from penstock.core.window import WindowSpec
 
 SPREAD, BITS = 0x9E3779B97F4A7C15, 64
 """Multiplicative hashing (Knuth): windows that are looked at follow no rhythm of the stream."""
+WAITING = 64
+"""What has come is looked at once a window ends or becomes older, or so many kinds of it wait."""
 Key = tuple[int, int]
 """A pane's start, us, and how far past its end a record came (``overdue.key_of``)."""
 
@@ -92,16 +94,19 @@ class Runoff:  # noqa: PLW1641  it changes
                 self._panes[pane] = self._panes.get(pane, 0) + count
         for key, count in arrivals.overdue.items():
             self._fresh[key] = self._fresh.get(key, 0) + count
-            for start in self._ended(key[0]):
+        for pane in {pane for pane, _ in arrivals.overdue}:
+            for start in self._ended(pane):
                 if start not in self.overdue and start >= self.whole:
                     closed = start + window.size <= watermark
                     self._add(start, Overdue(received=0 if closed else -1))
 
-    def _ended(self, pane: int) -> Iterator[int]:
+    def _ended(self, pane: int) -> Iterable[int]:
         """Windows of a pane that have ended, are not final, and are looked at."""
-        first = max(self.window.first_window(pane), self.gone + self.window.slide)
-        stop = min(self.window.last_window(pane) + self.window.slide, self.following)
-        return filter(self.looks_at, range(first, stop, self.window.slide))
+        slide = self.window.slide
+        stop = min(self.window.last_window(pane) + slide, self.following)
+        first = max(self.window.first_window(pane), self.gone + slide)
+        found = range(first, stop, slide)
+        return found if self.every == 1 else filter(self.looks_at, found)
 
     def _add(self, start: int, one: Overdue) -> None:
         self.overdue[start] = one
@@ -117,10 +122,10 @@ class Runoff:  # noqa: PLW1641  it changes
             if start in self.overdue:
                 one = self.overdue[start]
                 one.received = one.records + (0 if one.final else self._waiting(start))
-        if self.begin is not None:
+        if self.begin is not None and self.closing + size <= watermark:
             first = max(self.closing, self.following)
             self._received |= dict(self._with_records(first, watermark))
-            self.closing = max(self.closing, self._after(watermark))
+            self.closing = self._after(watermark)
 
     def _after(self, us: int) -> int:
         """Start of the first window that ends after an instant, us."""
@@ -155,7 +160,16 @@ class Runoff:  # noqa: PLW1641  it changes
         """
         if self.begin is None:
             return 0
-        self._take_in()
+        ends = self.following + self.window.size <= t_max
+        older = bool(self._older) and self._older[0][0] <= t_max
+        if ends or older or len(self._fresh) >= WAITING:
+            self._take_in()
+        if ends:
+            self._follow(t_max, watermark)
+        return self._age(t_max) if ends or older else 0
+
+    def _follow(self, t_max: int, watermark: int) -> None:
+        """Windows end: from now on they are looked at one by one, and their panes are dropped."""
         window = self.window
         for start, _ in self._with_records(self.following, t_max):
             one = self._ending(start)
@@ -164,21 +178,23 @@ class Runoff:  # noqa: PLW1641  it changes
             self._add(start, one)
             if one.misses(self.threshold):
                 self.missed.append(start)
-        if self.following + window.size <= t_max:
-            self.following = self._after(t_max)
-            self._received = {s: n for s, n in self._received.items() if s >= self.following}
-            kept = {p: n for p, n in self._panes.items() if window.last_window(p) >= self.following}
-            self._panes = kept
-            self._late = {key: n for key, n in self._late.items() if key[0] in kept}
-        return self._age(t_max)
+        self.following = self._after(t_max)
+        self._received = {s: n for s, n in self._received.items() if s >= self.following}
+        kept = {p: n for p, n in self._panes.items() if window.last_window(p) >= self.following}
+        self._panes = kept
+        self._late = {key: n for key, n in self._late.items() if key[0] in kept}
 
     def _take_in(self) -> None:
         """What has come since the last step, window by window in the order of its excess."""
-        by_window: dict[int, Counter[int]] = {}
+        by_window: dict[int, dict[int, int]] = {}
+        ended: dict[int, list[int]] = {}
         for (pane, key), count in self._fresh.items():
-            for start in filter(self.overdue.__contains__, self._ended(pane)):
+            if pane not in ended:
+                ended[pane] = [start for start in self._ended(pane) if start in self.overdue]
+            for start in ended[pane]:
                 excess = excess_of(key, self.window, self._offset(start, pane))
-                by_window.setdefault(start, Counter())[excess] += count
+                came = by_window.setdefault(start, {})
+                came[excess] = came.get(excess, 0) + count
             if pane in self._panes:
                 self._late[pane, key] = self._late.get((pane, key), 0) + count
         self._fresh = {}
@@ -206,11 +222,13 @@ class Runoff:  # noqa: PLW1641  it changes
         return found
 
     def _came(self, one: Overdue, excesses: Mapping[int, int]) -> None:
+        before = max(len(one.tail).bit_length(), SHORT)
         for excess in sorted(excesses):
             while self.ages[one.ages] < excess:
                 self._pass(one)
             one.add(excess, excesses[excess])
-        one.trim(self.threshold)
+        if len(one.tail).bit_length() > before:
+            one.trim(self.threshold)
 
     def _pass(self, one: Overdue) -> None:
         """A window passes its next age."""
@@ -235,6 +253,7 @@ class Runoff:  # noqa: PLW1641  it changes
 
     def final(self, until: int) -> list[tuple[int, Overdue]]:
         """Windows that start up to there are final; returns those that were not, in order."""
+        self._take_in()
         self.gone = max(self.gone, self.window.floor(until))
         found = sorted(s for s, one in self.overdue.items() if s <= until and not one.final)
         for start in found:

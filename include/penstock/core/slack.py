@@ -18,7 +18,8 @@ class SlackPolicy(StrEnum):
 
     FIXED = "fixed"  # as given (K-slack)
     MAX_DELAY = "max_delay"  # the greatest lateness so far (MP-K-slack)
-    PD = "pd"  # a share of the greatest lateness, steered by coverage (HPM)
+    PD = "pd"  # a share of the greatest lateness, steered by coverage, as published (HPM)
+    PD_FINAL = "pd_final"  # the same of final coverage, with gains from the delay of its loop
     QUANTILE = "quantile"  # what the recent lateness asks for, steered by violations
 
 
@@ -38,9 +39,9 @@ class Tuning:
         threshold: coverage that a window needs.
         delta: share of windows that may have less.
         horizon: how long after its end a window is measured, event time, us; none: once hardly a
-            record still comes (``quantile``).
+            record still comes (``pd_final``, ``quantile``).
         recent: how much event time is remembered, us; none: all, or the last windows.
-        kp, kd: of ``pd``; HPM's values are the defaults.
+        kp, kd: of ``pd``; HPM's values are the defaults. ``pd_final`` finds its own.
     """
 
     threshold: float
@@ -59,7 +60,7 @@ class SlackSpec:
         policy: which policy.
         span: K for ``fixed``; for ``max_delay`` the bound above which a record's lateness no
             longer counts (us); 0 for the others.
-        tuning: of ``pd`` and ``quantile``.
+        tuning: of ``pd``, ``pd_final`` and ``quantile``.
     """
 
     policy: SlackPolicy

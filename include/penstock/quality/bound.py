@@ -7,17 +7,18 @@ Pearson (1934), one-sided, 95 %.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, log
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from penstock.core.limit import CONFIDENCE, upper_limit
 from penstock.quality.checks import Severity
 
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
 
-CONFIDENCE = 0.95
+    from penstock.lake.proof.worth import Worth
+
 PREFIX = "error$"
 MEANING = (
     "More timely answers were off by epsilon than the quality target allows. They are exact since"
@@ -33,11 +34,15 @@ class Errors:
     Attributes:
         epsilon, delta: of the quality target.
         values: of the newest answers in force; a missing timely answer counts 1.
+        since: which windows they are of, in words.
+        expected: which rate is to be expected, in words.
     """
 
     epsilon: float
     delta: float
     values: Sequence[float]
+    since: str = ""
+    expected: str = ""
 
     @property
     def beyond(self) -> int:
@@ -47,15 +52,30 @@ class Errors:
     @property
     def says_something(self) -> bool:
         """Whether a sample without any violation would put the upper limit below delta."""
-        return len(self.values) >= ceil(log(1 - CONFIDENCE) / log(1 - self.delta))
+        return upper_limit(0, len(self.values)) < self.delta
 
     @property
     def upper(self) -> float:
         """Of the rate of violations: Clopper and Pearson, one-sided."""
-        from scipy.stats import beta
+        return upper_limit(self.beyond, len(self.values))
 
-        n, k = len(self.values), self.beyond
-        return 1.0 if k == n else float(beta.ppf(CONFIDENCE, k + 1, n - k))
+
+def errors_of(worths: Mapping[str, "Worth"]) -> dict[str, Errors]:
+    """What each quality target of some steps bounds, by its name; the steps by theirs."""
+    from penstock.lake.proof.worth_told import expected, present  # pages are read without a lake
+
+    return {
+        rate.name: Errors(
+            rate.target.epsilon,
+            rate.target.delta,
+            rate.errors,
+            since=present(one),
+            expected=expected(rate, one),
+        )
+        for one in worths.values()
+        for rate in one.rates
+        if one.targeted
+    }
 
 
 def with_errors(frame: pd.DataFrame, errors: Mapping[str, Errors]) -> pd.DataFrame:
@@ -77,7 +97,6 @@ def expectation(step: str, errors: Errors) -> "Expectation":
     """Relative error below epsilon, mostly = 1 - delta."""
     import great_expectations.expectations as gxe
 
-    n, k = len(errors.values), errors.beyond
     return gxe.ExpectColumnValuesToBeBetween(
         column=PREFIX + step,
         max_value=errors.epsilon,
@@ -88,10 +107,20 @@ def expectation(step: str, errors: Errors) -> "Expectation":
         severity=Severity.WARNING.value,
         meta={
             "meaning": MEANING,
-            "bound": f"{k:,} of {n:,} are off by it ({k / n:.2%}); with {CONFIDENCE:.0%}"
-            f" confidence the rate is at most {errors.upper:.2%}",
+            "bound": _told(errors),
         },
     )
+
+
+def _told(errors: Errors) -> str:
+    """How many were off, of which, and what that leaves possible."""
+    n, k = len(errors.values), errors.beyond
+    since = f" {errors.since}" if errors.since else ""
+    said = (
+        f"{k:,} of {n:,} are off by it ({k / n:.2%}){since}; with {CONFIDENCE:.0%} confidence the"
+        f" rate is at most {errors.upper:.2%}"
+    )
+    return f"{said}; expected: {errors.expected}" if errors.expected else said
 
 
 def bound_of(each: Mapping[str, Any]) -> str | None:

@@ -3,7 +3,7 @@
 Drawn from ``coverage``, the newest row of each window; many windows are averaged into one point.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from penstock.config.slack import USUAL, Quality
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.proof.covered import newest_rows
+from penstock.lake.proof.worth import Worth
+from penstock.lake.proof.worth_told import in_short
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
@@ -34,42 +36,49 @@ HOUR, SECOND = 3_600_000_000, 1_000_000
 LEAST, MEAN, WANTED, BEYOND = "#adb5bd", "#0b7285", "#e8590c", "#5f3dc4"
 
 
-def pictures(tables: Tables, pipeline: Pipeline) -> dict[str, str]:
-    """SVG by file name, one a step of which some window is recorded."""
+def pictures(tables: Tables, pipeline: Pipeline, worths: Mapping[str, Worth]) -> dict[str, str]:
+    """SVG by file name, one a step of which some window is recorded; ``worths`` by step."""
     found = {}
     for step in pipeline.specs:
         rows = newest_rows(Table(tables.coverage(step)))
         if rows.num_rows:
             quality = pipeline.steps[step.name].quality
-            found[f"timely-{step.name}.svg"] = draw(step, rows, quality)
+            found[f"timely-{step.name}.svg"] = draw(step, rows, quality, worths.get(step.name))
     return found
 
 
-def draw(step: StepSpec, rows: pa.Table, quality: Quality | None) -> str:
+def draw(
+    step: StepSpec, rows: pa.Table, quality: Quality | None, worth: Worth | None = None
+) -> str:
     """One step.
 
     Args:
         step: the step.
         rows: of ``coverage``, in the order of window starts; at least one.
         quality: its target, if it has one.
+        worth: of its slack, if it is known.
     """
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "penstock", "svg.fonttype": "none"}):
         out = StringIO()
-        _figure(step, rows, quality).savefig(
+        _figure(step, rows, quality, worth).savefig(
             out, metadata={"Date": None}, format="svg", transparent=True
         )
     return out.getvalue()
 
 
-def _figure(step: StepSpec, rows: pa.Table, quality: Quality | None) -> "Figure":
+def _figure(
+    step: StepSpec, rows: pa.Table, quality: Quality | None, worth: Worth | None
+) -> "Figure":
     from matplotlib.figure import Figure
 
     steered = rows["slack_us"].null_count < rows.num_rows
     count = 1 + steered + bool(step.judged)
     figure = Figure(figsize=(9, (2.2, 3.8, 5.4)[count - 1]), layout="constrained")
     panels = list(np.atleast_1d(figure.subplots(count, 1, sharex=True)))
+    if worth is not None:
+        panels[0].set_title(in_short(worth), fontsize=8, loc="left", wrap=True)
     starts = np.asarray(pc.cast(rows["window_start"], pa.int64()))
     runs = _runs(starts, step.window.slide)
     parts = [part for run in runs for part in run]

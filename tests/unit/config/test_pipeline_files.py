@@ -122,10 +122,14 @@ PROBLEMS = {
         " preloaded by intervals. Name it at source, or delete it"]),
     "two slacks": (GOOD.replace("{fixed: PT5M}", "{fixed: PT5M, max_delay: {bound: PT1H}}"), [
         "bad.yaml:13  steps.per_site.slack  name one policy: {fixed: PT5M},"
-        " {max_delay: {bound: PT12H}}, {quantile: {}} or {pd: {}}"]),
+        " {max_delay: {bound: PT12H}}, {quantile: {}}, {pd_final: {}} or {pd: {}}"]),
     "a steered slack without a target": (GOOD.replace("{fixed: PT5M}", "{quantile: {}}"), [
-        "bad.yaml:7  steps.per_site  slack pd and quantile need a quality target: quality:"
-        " {epsilon: 0.05, delta: 0.05}"]),
+        "bad.yaml:7  steps.per_site  slack pd, pd_final and quantile need a quality target:"
+        " quality: {epsilon: 0.05, delta: 0.05}"]),
+    "gains that are its own": (
+        GOOD.replace("{fixed: PT5M}", "{pd_final: {kp: 0.1}}"), [
+        "bad.yaml:13  steps.per_site.slack.pd_final.kp  unknown key. Known: measure_after,"
+        " recent"]),
     "a target without a steered slack": (
         GOOD + "    quality: {epsilon: 0.05, delta: 0.05}\n", [
         "bad.yaml:7  steps.per_site  quality has no effect with this slack. Use slack:"

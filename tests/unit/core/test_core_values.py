@@ -37,14 +37,62 @@ def test_a_sliding_window_holds_an_instant_size_by_slide_times() -> None:
 
 @pytest.mark.parametrize(("size", "slide", "origin", "said"), [
     (0, 1, 0, "size and a slide above zero"),
+    (SECOND, 0, 0, "size and a slide above zero"),
+    (-SECOND, -SECOND, 0, "size and a slide above zero"),
+    (1, 1, 0, "whole milliseconds"),
     (SECOND, 2 * SECOND, 0, "slide 0:00:02 is longer than size 0:00:01.*Lower slide to at most"),
     (1_500, 1_500, 0, "whole milliseconds: round them"),
     (SECOND, SECOND, 7, "whole milliseconds"),
+    (SECOND, SECOND - 1, 0, "whole milliseconds"),
+    (1_001_000, 1_000, 0, "1,001 panes, at most 1,000"),
     (86_400 * SECOND, 7 * SECOND, 0, "86,400 panes, at most 1,000.*a slide that divides the size"),
 ])  # fmt: skip
 def test_impossible_windows_are_refused(size: int, slide: int, origin: int, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         WindowSpec(size, slide, origin)
+
+
+def test_a_window_of_a_thousand_panes_is_allowed() -> None:
+    assert WindowSpec(1_000_000, 1_000).panes == 1_000
+
+
+def test_windows_start_at_the_epoch_and_have_no_landmark_unless_it_is_said() -> None:
+    window = WindowSpec(10 * SECOND, 5 * SECOND)
+    assert list(window.windows_of(0)) == [-5 * SECOND, 0]
+    assert list(window.windows_of(-1)) == [-10 * SECOND, -5 * SECOND]
+
+
+def test_a_landmark_holds_its_own_instant_and_nothing_before_it() -> None:
+    window = WindowSpec(10 * SECOND, 10 * SECOND, 3 * SECOND, landmark=True)
+    assert list(window.windows_of(3 * SECOND)) == [3 * SECOND]
+    assert list(window.windows_of(3 * SECOND - 1)) == []
+
+
+def test_panes_and_windows_by_hand() -> None:
+    """[-7, 18), [3, 28), [13, 38), [23, 48) ms and so on, in panes of 5 ms."""
+    window, ms = WindowSpec(25_000, 10_000, 3_000), 1_000
+    assert (window.pane, window.panes) == (5 * ms, 5)
+    assert list(window.panes_of(3 * ms)) == [3 * ms, 8 * ms, 13 * ms, 18 * ms, 23 * ms]
+    assert [window.pane_of(t * ms) // ms for t in (3, 7, 8, 2, -7, -8)] == [3, 3, 8, -2, -7, -12]
+    assert [window.first_window(t * ms) // ms for t in (13, 18, 23)] == [-7, 3, 3]
+    assert [window.last_window(t * ms) // ms for t in (3, 8, 13, -2)] == [3, 3, 13, -7]
+    assert [window.floor(t) for t in (3 * ms, 13 * ms - 1, 13 * ms)] == [3 * ms, 3 * ms, 13 * ms]
+
+
+def test_one_number_more_has_ended_when_a_window_ends() -> None:
+    window = WindowSpec(25_000, 10_000, 3_000)  # ends at 18, 28, 38 ms
+    assert [window.ends(t) for t in (28_000, 38_000 - 1, 38_000, 28_000 - 1)] == [0, 0, 1, -1]
+
+
+def test_the_first_and_the_last_instant_are_what_lakes_hold() -> None:
+    """They stand in tables: no version may mean another instant."""
+    assert (BEGINNING, FOREVER) == (-4_611_686_018_427_387_904, 4_611_686_018_427_387_904)
+
+
+def test_instants_count_from_1970() -> None:
+    assert micros(datetime(1970, 1, 1, tzinfo=UTC)) == 0
+    assert micros(datetime(2001, 9, 9, 1, 46, 40, 5, tzinfo=UTC)) == 1_000_000_000_000_005
+    assert instant(86_400_000_001) == datetime(1970, 1, 2, 0, 0, 0, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("us_", [0, 1, -1, 1_700_000_000_123_456, -62_000_000_000_000_000])

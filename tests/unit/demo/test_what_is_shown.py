@@ -1,8 +1,14 @@
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from penstock.core.coverage import QualityTarget
+from penstock.core.limit import upper_limit
+from penstock.core.slack import SlackPolicy
+from penstock.core.window import BEGINNING
+from penstock.lake.proof.worth import Rate, Spread, Worth
 from penstock.runtime.demo import closing
 from penstock.runtime.demo.airflow import latest
 from penstock.runtime.demo.product import Account, said_of
@@ -70,6 +76,42 @@ def test_the_verdict_tells_what_late_records_had_changed_and_what_is_wrong_now()
     assert "per_site 10 5 4 1 2 0" in text
     assert "had made 4 answers wrong" in text
     assert "Wrong now: 0" in text
+
+
+def test_the_second_table_says_what_a_slack_cost_and_whether_its_target_was_kept() -> None:
+    hour, target = 3_600_000_000, QualityTarget(0.05, 0.05)
+    wait, rates = Spread(1.5 * hour, 2 * hour), (Rate("per_site", target, 1_000, 30, 0.0375),)
+    steered = Worth(
+        SlackPolicy.QUANTILE, True, "answers", True, BEGINNING, 500, 1.0 * hour, wait, None, rates
+    )
+    young = replace(steered, known=False, rates=(replace(rates[0], of=0, off=0, expected=None),))
+    fixed = replace(
+        steered,
+        policy=SlackPolicy.FIXED,
+        targeted=False,
+        wait=None,
+        slack=None,
+        rates=(replace(rates[0], off=90),),
+    )
+    latest = replace(fixed, rates=())
+    every = {"per_site": steered, "young": young, "per_plate": fixed, "last_seen": latest}
+    console = Console(file=io.StringIO(), width=140)
+
+    closing.show_worths(every, console)
+
+    lines = [line.split() for line in shown(console).splitlines()]
+    limit = f"{rates[0].upper:.2%}"
+    assert ["per_site", "quantile", "1", "h", "1", "h", "30", "min", "5.0%", "off", "by", "5.0%",
+            "1,000", "30", "3.00%", limit, "kept"] in lines  # fmt: skip
+    assert [line[-7:] for line in lines if line[:1] == ["young"]] == [
+        ["0", "0", "-", "-", "not", "known", "yet"]
+    ]
+    assert ["per_plate", "fixed", "-", "-", "-", "1,000", "90", "9.00%",
+            f"{upper_limit(90, 1_000):.2%}", "no", "target"] in lines  # fmt: skip
+    assert not [line for line in lines if line[:1] == ["last_seen"]]
+    missed = replace(steered, rates=(replace(rates[0], off=90),))
+    closing.show_worths({"per_site": missed}, console)
+    assert "missed" in shown(console)
 
 
 def test_the_conservation_law_is_shown_with_its_numbers_and_where_it_fails() -> None:

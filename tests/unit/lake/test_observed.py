@@ -17,6 +17,7 @@ from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.ingest import door
 from penstock.lake.proof.covered import Recorder, errors_of, newest_rows
 from penstock.lake.proof.observed import beside, measured, newest_errors, observed, waited
+from penstock.lake.proof.present import required_at
 from penstock.lake.storage.commit import Table
 from penstock.runtime.terminal.quality import show_quality
 from tests import reference as ref
@@ -82,10 +83,10 @@ def test_what_is_shown_names_k_coverage_and_errors(lake: Lake, tmp_path: Path) -
     text = out.export_text()
     assert "Slack quantile" in text
     assert "windows measured" in text
-    assert [line.split()[:2] for line in text.splitlines() if "mean " in line][-1] == [
-        "mean",
-        "0.3",
-    ]
+    assert [
+        line.split()[:2] for line in text.splitlines() if " mean " in line and "0." in line
+    ] == [["mean", "0.3"]] * 2, "its errors, and what came of its target"
+    assert "values decide lateness: late values of" in text
     steered = [w for w in waited(lake.tables, lake.step, at_of(lake)) if w.steering is not None]
     assert steered
     assert f"{steered[-1].steering['coverage']:.2%}" in text
@@ -101,6 +102,12 @@ def test_the_newest_errors_are_of_the_measure_furthest_off(lake: Lake) -> None:
     truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
     rows = newest_rows(Table(lake.tables.coverage(lake.step)))
     recorded = {micros(start) for start in rows["window_start"].to_pylist()}
+    known = required_at(lake.tables, lake.step, at_of(lake))
+    assert known is not None
+    assert known.since is not None
+    steady = known.since - lake.step.window.size
+    assert {start for start in recorded if start <= steady}, "while K was not known yet"
+    recorded = {start for start in recorded if start > steady}
     truth.corrected = {p: a for p, a in truth.corrected.items() if p[0] in recorded}
     wanted = []
     for pair, now in sorted(truth.corrected.items(), key=lambda each: each[0][0], reverse=True):

@@ -10,6 +10,8 @@ import pytest
 from penstock.columns import watermark
 from penstock.lake.ingest import door
 from penstock.lake.proof.covered import Recorder, newest_rows
+from penstock.lake.proof.worth import all_worths
+from penstock.lake.proof.worth_told import in_short
 from penstock.quality import pictures as pictures_module
 from penstock.quality.pictures import POINTS, pictures
 from tests.lakes import Lake, make_lake, some_rows
@@ -31,6 +33,10 @@ def recorded(home: Path, slack: str) -> Lake:
     return lake
 
 
+def drawn(lake: Lake) -> dict[str, str]:
+    return pictures(lake.tables, lake.pipeline, all_worths(lake.tables, lake.pipeline))
+
+
 @pytest.mark.parametrize("slack", ["quantile", "max_delay"])
 def test_a_picture_says_what_came_of_a_step_s_slack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slack: str
@@ -38,7 +44,7 @@ def test_a_picture_says_what_came_of_a_step_s_slack(
     monkeypatch.setattr(door, "BLOCK", 16)
     monkeypatch.setattr(watermark, "EVERY", 12)
     lake = recorded(tmp_path, slack)
-    found = pictures(lake.tables, lake.pipeline)
+    found = drawn(lake)
     assert [*found] == ["timely-s.svg"]
     said = words(found["timely-s.svg"])
     rows = newest_rows(Recorder(lake.tables, lake.pipeline, lake.step, lake.clock).table)
@@ -47,9 +53,11 @@ def test_a_picture_says_what_came_of_a_step_s_slack(
     counted = f"{off:,} of {answers:,} timely answers were off by {epsilon} or more"
     title = f"slack {slack}; {counted}"  # the page names the step above it
     assert title in said
+    found_worth = all_worths(lake.tables, lake.pipeline)["s"]
+    assert in_short(found_worth) in " ".join(said), "the wait and the rates"
     steered = {"slack K, s", "needed", "at most wanted"}
     assert steered & {*said} == (steered if slack == "quantile" else set())
-    assert found == pictures(lake.tables, lake.pipeline), "the same table gives the same picture"
+    assert found == drawn(lake), "the same table gives the same picture"
     points = re.findall(r"<use ", found["timely-s.svg"])
     series = 4 if slack == "quantile" else 3
     assert min(rows.num_rows, POINTS) < len(points) < (series + 1) * POINTS
@@ -68,7 +76,7 @@ def test_no_line_is_drawn_through_a_gap() -> None:
 
 def test_nothing_recorded_is_no_picture(tmp_path: Path) -> None:
     lake = filled(tmp_path, "max_delay")
-    assert pictures(lake.tables, lake.pipeline) == {}
+    assert drawn(lake) == {}
 
 
 def test_of_newest_records_no_size_of_an_error_is_drawn(tmp_path: Path) -> None:
@@ -79,7 +87,7 @@ def test_of_newest_records_no_size_of_an_error_is_drawn(tmp_path: Path) -> None:
     lake.query().run()
     lake.correct()
     Recorder(lake.tables, lake.pipeline, lake.step, lake.clock).record()
-    said = words(pictures(lake.tables, lake.pipeline)["timely-s.svg"])
+    said = words(drawn(lake)["timely-s.svg"])
     assert f"slack {lake.step.slack.policy}" in said
     assert "in time" in said
     assert not any("off" in text for text in said)

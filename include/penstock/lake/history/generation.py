@@ -19,7 +19,7 @@ from penstock.lake.log.blocks import EventTimes, newest_live_before, read_summar
 from penstock.lake.log.fold import Fold
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.definition import Definition
-from penstock.lake.storage.read import read_table
+from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 
 
@@ -117,7 +117,8 @@ def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str
     rows = read_table(
         Table(tables.control(step)),
         ["controller"],
-        (pc.field("block") == block) & (pc.field("generation") >= epoch),
+        pc.field("generation") >= epoch,
+        Spans("block", ((block, block),)),
     )
     return next(filter(None, rows["controller"].to_pylist()), "")
 

@@ -21,7 +21,9 @@ from penstock.columns.marks import Marks
 from penstock.columns.watermark import Steering, after_each
 from penstock.columns.windows import closed_of, panes_of, windows_a_pane
 from penstock.config.pipeline import FileFormat, History, Pipeline
-from penstock.core.controllers import fresh
+from penstock.config.slack import Quality, SlackConfig
+from penstock.core.controller import Controller
+from penstock.core.controllers import KINDS, fresh
 from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
@@ -236,6 +238,9 @@ class SlackEffect:
         pairs: (record, window) pairs.
         late_pairs: pairs that come after their window was answered.
         beyond: records later than the bound of ``max_delay``.
+        marks: watermark in force after each record of the sample, us, shape (n,): exact where a
+            window closes.
+        controller: as it was left; none: the slack is not steered.
     """
 
     slack: SlackSpec
@@ -245,6 +250,8 @@ class SlackEffect:
     pairs: int
     late_pairs: int
     beyond: int
+    marks: Micros
+    controller: Controller | None
 
     @property
     def timely_share(self) -> float:
@@ -261,7 +268,7 @@ def effect(sample: Sample, step: StepSpec, slack: SlackSpec | None = None) -> Sl
         slack: instead of the step's.
     """
     slack = slack or step.slack
-    watermarks, state = _watermarks(sample, slack, step.window)
+    watermarks, state, controller = _watermarks(sample, slack, step.window)
     kept = np.asarray(true_for(step.where, sample.columns), dtype=bool)
     times = sample.times[kept]
     pairs, late = _pairs(step.window, times, watermarks[kept])
@@ -274,6 +281,8 @@ def effect(sample: Sample, step: StepSpec, slack: SlackSpec | None = None) -> Sl
         pairs=int(pairs.sum()),
         late_pairs=int(late.sum()),
         beyond=int(np.count_nonzero(sample.lateness[kept] > slack.span)) if bounded else 0,
+        marks=np.append(watermarks[1:], state.watermark)[: len(watermarks)],
+        controller=controller,
     )
 
 
@@ -290,18 +299,37 @@ def alternatives(sample: Sample, step: StepSpec) -> dict[str, SlackEffect]:
     }
 
 
-def _watermarks(sample: Sample, slack: SlackSpec, window: WindowSpec) -> tuple[Micros, State]:
-    """The watermark in force for each record, us, and the state after the last one."""
+def policies(sample: Sample, step: StepSpec, quality: Quality) -> dict[str, SlackEffect]:
+    """What the policies would mean that move K, with default settings.
+
+    Args:
+        sample: of the source, not empty.
+        step: its window, its condition, and what can be judged of it: else nothing is steered.
+        quality: the target that is steered for.
+    """
+    slacks = dict[str, SlackSpec]()
+    if greatest := sample.lateness_at(1.0):
+        slacks["max_delay"] = SlackSpec(SlackPolicy.MAX_DELAY, greatest)
+    for policy in KINDS if step.judged else ():
+        plain = SlackConfig.model_validate({policy.value: {}})
+        slacks[policy.value] = plain.spec(quality, step.judged, step.window.size)
+    return {said: effect(sample, step, slack) for said, slack in slacks.items()}
+
+
+def _watermarks(
+    sample: Sample, slack: SlackSpec, window: WindowSpec
+) -> tuple[Micros, State, Controller | None]:
+    """The watermark in force for each record, us; the state after the last one; what steered."""
     times = sample.times
     if not len(times):
-        return times, State()
+        return times, State(), None
     if slack.tuning is None:
         after, state = after_each(State(), times, BEGINNING, slack)
-        return np.append(BEGINNING, after[:-1]), state
+        return np.append(BEGINNING, after[:-1]), state, None
     last = sample.received - 1
     steering = Steering(fresh(window, slack), -1)
     marks = Marks.of([(0, BEGINNING), *steering.take(sample.at, times, BEGINNING, last)])
-    return marks.at(sample.at), steering.controller.state(State())
+    return marks.at(sample.at), steering.controller.state(State()), steering.controller
 
 
 def _pairs(window: WindowSpec, times: Micros, marks: Micros) -> tuple[Micros, Micros]:

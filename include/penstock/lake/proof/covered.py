@@ -21,7 +21,7 @@ from penstock.core.controller import Measured
 from penstock.core.coverage import TOTALS, QualityTarget, predicted_error
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec, measures_of
-from penstock.core.window import FOREVER, micros
+from penstock.core.window import FOREVER, instant, micros
 from penstock.lake.history.position import BACKFILL, Position, position
 from penstock.lake.history.view import answers_at
 from penstock.lake.proof.observed import (
@@ -33,6 +33,7 @@ from penstock.lake.proof.observed import (
     relative,
     relative_error,
 )
+from penstock.lake.proof.present import since as present_since
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
@@ -161,7 +162,10 @@ def errors_of(
         A name, the target and the errors, for each target; measures that share it go together.
     """
     if quality.of == "total":
-        rows = newest_rows(Table(tables.coverage(step)))
+        rows, at = newest_rows(Table(tables.coverage(step))), position(tables, step)
+        if at is not None:
+            begun = instant(present_since(tables, step, at))
+            rows = rows.filter(pc.greater(rows["window_end"], begun))
         totals = [float(e) for e in rows["error_observed"].to_pylist()[-NEWEST:]]
         return [(step.name, quality.target(), totals)]
     found: dict[QualityTarget, list[str]] = {}

@@ -20,6 +20,7 @@ from penstock.lake.history.position import BACKFILL, SPEED, Position, position, 
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.log.freezes import frozen
+from penstock.lake.proof.present import since as present_since
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.spec import TableSpec
@@ -124,6 +125,7 @@ def newest_errors(
     """Relative errors of the newest recorded timely answers against those in force.
 
     What is not in ``coverage`` yet was not corrected either: it would seem to be without error.
+    Only windows that closed under the present policy count.
 
     Args:
         tables: of the pipeline.
@@ -144,6 +146,7 @@ def newest_errors(
     recorded = read_table(Table(tables.coverage(step)), ["window_start"])["window_start"]
     rows = answers_at(tables, step, at)
     rows = rows.filter(pc.is_in(rows["window_start"], recorded))
+    rows = rows.filter(pc.greater(rows["window_end"], instant(present_since(tables, step, at))))
     with beside(rows, step) as (connection, joined):
         found = connection.execute(
             f"SELECT {worst} FROM {joined}"  # noqa: S608

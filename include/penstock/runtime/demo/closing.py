@@ -1,13 +1,20 @@
 """The demo's last words: what came out, whether it is true, and where to look."""
 
+from collections.abc import Mapping
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from penstock.control.spoken import spoken
+from penstock.lake.proof.worth import Rate, Worth
+from penstock.lake.proof.worth_told import verdict
 from penstock.runtime.demo.product import Account
 from penstock.runtime.demo.truth import Example, Verdict
-from penstock.runtime.terminal.words import value
+from penstock.runtime.terminal.words import NOTHING, value
 
+WORTH = (("step", False), ("slack", False), ("mean K", True), ("wait", True), ("target", True),
+         ("judged", True), ("off", True), ("rate", True), ("limit", True), ("", False))  # fmt: skip
 COLUMNS = ("in all", "history", "in time", "only late", "changed", "wrong now")
 
 
@@ -41,6 +48,37 @@ def show_verdicts(verdicts: list[Verdict], console: Console) -> None:
         f"Late records had made {sum(v.changed for v in verdicts):,} answers wrong, and"
         f" {sum(v.unanswered for v in verdicts):,} windows had no record in time; both were"
         f" corrected. Wrong now: {sum(v.wrong for v in verdicts):,}."
+    )
+
+
+def show_worths(worths: Mapping[str, Worth], console: Console) -> None:
+    """Of every step with measures what its slack cost, and how many timely answers were off."""
+    table = _table("Timely answers: how long they waited, and how many were off by epsilon")
+    for name, right in WORTH:
+        table.add_column(name, justify="right" if right else "left")
+    for step, one in worths.items():
+        for rate in one.rates:
+            table.add_row(*_worth_cells(step, one, rate))
+    console.print(table)
+    console.print(
+        "K and the wait are event time, from a window's end on. Without a target a step is looked"
+        " at with epsilon 0.05. The limit is one-sided, 95 %."
+    )
+
+
+def _worth_cells(step: str, one: Worth, rate: Rate) -> tuple[str, ...]:
+    spans = (one.slack, one.wait and one.wait.half)
+    said, target = verdict(rate, one), rate.target
+    colour = {"kept": "green", "missed": "red"}.get(said)
+    return (
+        step if ": " not in rate.name else rate.name,
+        one.policy.value,
+        *(NOTHING if span is None else spoken(round(span)) for span in spans),
+        f"{target.delta:.1%} off by {target.epsilon:.1%}" if one.targeted else NOTHING,
+        f"{rate.of:,}",
+        f"{rate.off:,}",
+        *(f"{part:.2%}" if rate.of else NOTHING for part in (rate.share, rate.upper)),
+        f"[{colour}]{said}[/]" if colour else said,
     )
 
 

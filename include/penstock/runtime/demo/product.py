@@ -13,6 +13,7 @@ from penstock.lake.history.balance import balance
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.history.view import answers_at, preloaded
+from penstock.lake.proof.worth import Worth, all_worths
 from penstock.lake.storage import read
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
@@ -87,6 +88,11 @@ def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) 
             "preloaded": known.preloaded,
         },
     )
+
+
+def worths(settings: Settings, pipeline: Pipeline) -> dict[str, Worth]:
+    """What the slack of each step cost and brought."""
+    return all_worths(_tables(settings, pipeline), pipeline)
 
 
 def preload_progress(settings: Settings, pipeline: Pipeline, history: int) -> Look:

@@ -183,6 +183,7 @@ def _close(
     for verdict in verdicts:
         closing.show_examples(verdict, console)
     closing.show_verdicts(verdicts, console)
+    closing.show_worths(product.worths(settings, pipeline), console)
     closing.show_accounts(accounts, raw, console)
     return _all_true(verdicts, accounts, raw, console)
 

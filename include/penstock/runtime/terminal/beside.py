@@ -23,10 +23,12 @@ from penstock.lake.history.position import LATE, position
 from penstock.lake.history.view import answers_at
 from penstock.lake.proof.covered import newest_rows
 from penstock.lake.proof.observed import waited
+from penstock.lake.proof.worth import Worth, worth
+from penstock.lake.proof.worth_told import expected
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
-from penstock.runtime.terminal.words import head, put, share, table
+from penstock.runtime.terminal.words import NOTHING, head, put, share, table
 
 COLORS = ("#868e96", "#0b7285")
 HOUR = 3_600_000_000
@@ -43,6 +45,7 @@ class Side:
         slack_for: how long one of these holds, us: a window's slide; none: until the next.
         windows: rows of ``coverage``, in the order of their starts.
         corrected: answers appended by corrections, by day of their window.
+        worth: of the slack.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Side:
     slack_for: int | None
     windows: Sequence[dict[str, Any]]
     corrected: Counter[date]
+    worth: Worth | None = None
 
     @property
     def days(self) -> dict[date, list[dict[str, Any]]]:
@@ -75,8 +79,8 @@ def show_beside(
     for name in names:
         sides = [_side(settings, pipeline, name) for pipeline in pipelines]
         head(f"Step {name}", out)
-        columns = ("pipeline", "slack", "mean K", "windows", "mean coverage", "answers",
-                   "off by epsilon", "answers corrected")  # fmt: skip
+        columns = ("pipeline", "slack", "mean K", "wait", "windows", "mean coverage", "answers",
+                   "off by epsilon", "expected", "answers corrected")  # fmt: skip
         shown = table(*columns, right=columns[2:])
         for pipeline, side in zip(pipelines, sides, strict=True):
             answers = sum(row["answers"] for row in side.windows)
@@ -85,10 +89,12 @@ def show_beside(
                 pipeline.name,
                 str(pipeline.spec(name).slack.policy),
                 spoken(round(mean(k for _, k in side.slack))),
+                _waits(side.worth),
                 f"{len(side.windows):,}",
                 f"{mean(row['coverage'] for row in side.windows):.2%}",
                 f"{answers:,}",
                 share(beyond, answers),
+                _expects(side.worth),
                 f"{side.corrected.total():,}",
             )
         put(shown, out)
@@ -124,7 +130,16 @@ def _side(settings: Settings, pipeline: Pipeline, name: str) -> Side:
             )
         first, last = (windows[i]["window_start"] for i in (0, -1))
         slack = sorted([(first, moved[0][1]), *moved, (last, moved[-1][1])])
-    return Side(said, slack, slack_for, windows, corrected)
+    return Side(said, slack, slack_for, windows, corrected, worth(tables, pipeline, step))
+
+
+def _waits(found: Worth | None) -> str:
+    return NOTHING if found is None or found.wait is None else spoken(round(found.wait.half))
+
+
+def _expects(found: Worth | None) -> str:
+    """Of each target."""
+    return NOTHING if found is None else "; ".join(expected(r, found) for r in found.rates)
 
 
 def draw(step: str, sides: Sequence[Side], path: Path) -> None:

@@ -11,17 +11,23 @@ from rich.text import Text
 
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.config.slack import USUAL, Quality
 from penstock.control.explain import explain
 from penstock.control.explanation import Explanation, PlacePlan
 from penstock.control.spoken import spoken
 from penstock.core.errors import ConfigError
+from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.ingest import notices
 from penstock.lake.ingest import sample as samples
-from penstock.lake.ingest.sample import Queue, Sample
+from penstock.lake.ingest.sample import Queue, Sample, SlackEffect
+from penstock.lake.proof.foreseen import foreseen
+from penstock.lake.proof.sampled import sampled
+from penstock.lake.proof.worth import Worth
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal.explain_step import (
     show_alternatives,
+    show_doubts,
     show_effect,
     show_slack,
     show_step,
@@ -70,11 +76,21 @@ def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out:
         show_step(step, out)
         show_slack(step, plan, out)
         if len(sample.times):
-            effect = samples.effect(sample, spec)
-            show_effect(step, plan, effect, out)
-            show_alternatives(effect, samples.alternatives(sample, spec), out)
+            quality, effect = pipeline.steps[spec.name].quality, samples.effect(sample, spec)
+            own = effect, sampled(sample, spec, effect, quality)
+            show_effect(step, plan, *own, out)
+            show_doubts(foreseen(tables, pipeline, spec, sample, effect.controller), out)
+            show_alternatives(own, _others(sample, spec, quality), out)
     _show_tables(tables, pipeline, out)
     _show_dags(plan, now, out)
+
+
+def _others(
+    sample: Sample, step: StepSpec, quality: Quality | None
+) -> dict[str, tuple[SlackEffect, Worth]]:
+    """Other slacks on the sample: what they do to its records, cost and bring."""
+    every = samples.alternatives(sample, step) | samples.policies(sample, step, quality or USUAL)
+    return {said: (one, sampled(sample, step, one, quality)) for said, one in every.items()}
 
 
 def _show_title(plan: Explanation, out: Console) -> None:

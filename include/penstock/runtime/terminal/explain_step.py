@@ -1,5 +1,6 @@
 """What ``penstock explain`` says of one step: its windows, its slack, and what that would do."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from rich.console import Console
@@ -11,7 +12,19 @@ from penstock.control.explanation import Explanation, StepPlan, WindowPlan
 from penstock.control.spoken import spoken
 from penstock.core.slack import SlackPolicy
 from penstock.lake.ingest.sample import SlackEffect
-from penstock.runtime.terminal.words import at, count, head, interval, pairs, put, share, table
+from penstock.lake.proof.worth import Worth
+from penstock.lake.proof.worth_told import UNKNOWN, foretold
+from penstock.runtime.terminal.words import (
+    NOTHING,
+    at,
+    count,
+    head,
+    interval,
+    pairs,
+    put,
+    share,
+    table,
+)
 
 ASSUMPTIONS = (
     "a record's value says nothing of its lateness; records are late independently of each other,"
@@ -106,8 +119,10 @@ def _promise(quality: Quality) -> str:
     return "; ".join(said)
 
 
-def show_effect(step: StepPlan, plan: Explanation, effect: SlackEffect, out: Console) -> None:
-    """Say what its slack would do to the sampled records."""
+def show_effect(
+    step: StepPlan, plan: Explanation, effect: SlackEffect, worth: Worth, out: Console
+) -> None:
+    """Say what its slack would do to the sampled records, and what it would cost and bring."""
     span = spoken(step.slack.span)
     named = f"fixed {span}"
     if step.slack.tuning is not None:
@@ -132,6 +147,13 @@ def show_effect(step: StepPlan, plan: Explanation, effect: SlackEffect, out: Con
             f" {share(effect.beyond, effect.records)} of the records are later than {span}."
         )
     out.print(Padding(said, (0, 0, 0, 2), expand=False))
+    out.print(Padding(Text(f"{foretold(worth)}."), (0, 0, 0, 2), expand=False))
+
+
+def show_doubts(found: Sequence[str], out: Console) -> None:
+    """Say what stands against its quality target."""
+    for said in found:
+        out.print(Padding(Text(f"{said}.", style="yellow"), (0, 0, 0, 2), expand=False))
 
 
 def _pairs(plan: WindowPlan) -> str:
@@ -139,22 +161,34 @@ def _pairs(plan: WindowPlan) -> str:
     return f" (a record is in {windows} windows)" if windows > 1 else ""
 
 
-def show_alternatives(own: SlackEffect, others: dict[str, SlackEffect], out: Console) -> None:
-    """Show what other slacks would do to them."""
+def show_alternatives(
+    own: tuple[SlackEffect, Worth], others: dict[str, tuple[SlackEffect, Worth]], out: Console
+) -> None:
+    """Show what other slacks would do to the sampled records, cost and bring."""
+    columns = ("slack K", "that waits for", "mean K", "wait", "95 %", "off, expected",
+               "pairs late", "records late")  # fmt: skip
     shown = table(
-        "slack K", "that waits for", "pairs in time", "pairs late", "records late",
-        right=("slack K", "pairs in time", "pairs late", "records late"),
+        *columns, right=tuple(set(columns) - {"that waits for"}),
         title="What a slack means on the sample",
     )  # fmt: skip
-    said = "as declared" if own.slack.policy is SlackPolicy.FIXED else "as declared, at the end"
+    said = "as declared" if own[0].slack.policy is SlackPolicy.FIXED else "as declared, at the end"
     rows = [*others.items(), (said, own)]
-    for said, effect in sorted(rows, key=lambda row: row[1].k):
+    for said, (effect, worth) in sorted(rows, key=lambda row: row[1][0].k):
+        wait = worth.wait and [spoken(round(one)) for one in (worth.wait.half, worth.wait.most)]
         shown.add_row(
             spoken(effect.k),
             said,
-            share(effect.pairs - effect.late_pairs, effect.pairs),
+            NOTHING if worth.slack is None else spoken(round(worth.slack)),
+            *(wait or [NOTHING] * 2),
+            _expected(worth),
             share(effect.late_pairs, effect.pairs),
             share(effect.late_records, effect.records),
-            style="bold" if effect is own else None,
+            style="bold" if effect is own[0] else None,
         )
     put(shown, out)
+
+
+def _expected(worth: Worth) -> str:
+    for rate in worth.rates:
+        return UNKNOWN if rate.expected is None else share(rate.off, rate.of)
+    return NOTHING

@@ -16,10 +16,13 @@ from penstock.core.controller import Measured
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.history.position import position
+from penstock.lake.proof.doubts import doubts
 from penstock.lake.proof.observed import Observed, Waited, classes, measured, observed, waited
+from penstock.lake.proof.worth import Worth, worth
+from penstock.lake.proof.worth_told import cost, expected, present, verdict
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
 from penstock.lake.storage.tables import Tables
-from penstock.runtime.terminal.words import at, head, put, share, table
+from penstock.runtime.terminal.words import NOTHING, at, head, put, share, table
 
 LINES = 12
 HOUR = 3_600_000_000
@@ -41,6 +44,10 @@ def show_quality(
         _show_steering(step, told, out)
         _show_classes(classes(tables, step, sealed), out)
         _show_errors(observed(tables, step, sealed, quality), quality.least, out)
+        if (found := worth(tables, pipeline, step)) is not None:
+            show_worth(found, out)
+        for said in doubts(tables, pipeline, step):
+            out.print(Text(f"  {said}.", style="yellow"))
         path = settings.docs / pipeline.name / f"quality-{step.name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
         windows, _ = measured(tables, step, sealed, tables.events(pipeline.types))
@@ -69,7 +76,10 @@ def _show_steering(step: StepSpec, told: Sequence[Waited], out: Console) -> None
             int(sum(w.steering[name] for w in every if w.steering is not None))
             for name in ("windows_measured", "windows_below")
         )
-        said = f"  {windows:,} windows measured, {share(below, windows)} held less than needed."
+        said = (
+            f"  {windows:,} windows measured once they were final,"
+            f" {share(below, windows)} held less than needed."
+        )
         out.print(Text(said))
 
 
@@ -93,6 +103,32 @@ def _show_errors(found: Sequence[Observed], least: int, out: Console) -> None:
         part = share(one.beyond, one.answers) if one.answers else "-"
         shown.add_row(one.measure, f"{one.epsilon:g}", f"{one.answers:,}", f"{one.beyond:,}", part,
                       f"{one.mean:.3%}", f"{one.greatest:.2%}")  # fmt: skip
+    put(shown, out)
+
+
+def show_worth(found: Worth, out: Console) -> None:
+    """What the slack costs, and what it brings for each target."""
+    said = cost(found)
+    out.print(Text(f"  {said[:1].upper()}{said[1:]}."))
+    if not found.rates:
+        return
+    columns = (found.counts, "off by", "target", "expected", "judged", "off", "observed",
+               "at most, 95 %")  # fmt: skip
+    title = f"Off by epsilon: target, expected, observed {present(found)}"
+    shown = table(*columns, "", right=columns[1:], title=title)
+    for rate in found.rates:
+        colour = {"kept": "green", "missed": "red"}.get(said := verdict(rate, found), "")
+        shown.add_row(
+            rate.name.partition(": ")[2] or "all",
+            f"{rate.target.epsilon:g}",
+            f"{rate.target.delta:.2%}" if found.targeted else NOTHING,
+            expected(rate, found),
+            f"{rate.of:,}",
+            f"{rate.off:,}",
+            f"{rate.share:.2%}" if rate.of else NOTHING,
+            f"{rate.upper:.2%}" if rate.of else NOTHING,
+            Text(said, style=colour),
+        )
     put(shown, out)
 
 
