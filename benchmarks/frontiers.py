@@ -27,12 +27,13 @@ from penstock.core.window import WindowSpec
 SECOND = slack.SECOND
 MINUTE, HOUR = 60 * SECOND, 3_600 * SECOND
 EPSILONS = (0.2, 0.1, 0.05, 0.02)
-COLORS = {"fixed": "#868e96", "max_delay": "#e8590c", "pd": "#1971c2", "quantile": "#2f9e44"}
+COLORS = {"fixed": "#868e96", "max_delay": "#e8590c", "pd": "#1971c2",
+          "pd_final": "#9c36b5", "quantile": "#2f9e44"}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One data set's windows; after what ``pd`` measures them, us: ``quantile`` finds its own."""
+    """One data set's windows; after what ``pd`` measures them, us: the others find their own."""
 
     name: str
     window: WindowSpec
@@ -71,7 +72,7 @@ def points(setting: Setting, stream: slack.Stream) -> Iterator[Point]:
         yield _point("fixed", f"{span / SECOND:g} s", setting, stream,
                      slack.plain(stream, span))  # fmt: skip
     yield _point("max_delay", "", setting, stream, slack.plain(stream, None))
-    for policy in (SlackPolicy.PD, SlackPolicy.QUANTILE):
+    for policy in (SlackPolicy.PD, SlackPolicy.PD_FINAL, SlackPolicy.QUANTILE):
         for epsilon in EPSILONS:
             threshold = coverage.of_count(QualityTarget(epsilon, 0.05)) + 1e-9
             horizon = setting.measure_after if policy is SlackPolicy.PD else None

@@ -37,3 +37,8 @@ def test_ages_that_no_window_reached_are_not_written_down() -> None:
     assert (len(again.passed), len(again.grown)) == (5, 5)
     again.saw(4, 1, 1)
     assert len(again.to_json()[0]) == 5
+
+
+def test_what_is_cut_short_is_not_read() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        Development.from_json(2, [[1.0]])

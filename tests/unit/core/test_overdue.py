@@ -41,7 +41,7 @@ def test_an_excess_within_a_pane_is_not_more_than_the_pane() -> None:
 
 
 @pytest.mark.parametrize(("records", "threshold", "enough"), [
-    (0, 0.9, 0), (1, 0.01, 1), (10, 0.9, 9), (10, 0.91, 10), (10, 1.0, 10), (11, 0.9, 10),
+    (0, 0.9, 0), (1, 0.01, 1), (10, 0.0, 1), (10, 0.9, 9), (10, 0.91, 10), (10, 1.0, 10), (11, 0.9, 10),
     (100, 0.07, 7), (100, 0.55, 55), (100, 0.551, 56), (3, 2.0, 3),
 ])  # fmt: skip
 def test_so_many_are_needed(records: int, threshold: float, enough: int) -> None:

@@ -148,7 +148,7 @@ def test_commands_name_it_without_a_traceback(
     root = root_of(corrected, table)
     file = spoil(root)
     commands = [
-        *([] if table == "blocks" else [("query", "doors", SELECTS.get(table, SELECTS["answers"]))]),
+        *([] if table == "blocks" else [("query", "doors", SELECTS.get(table, "FROM per_door"))]),
         *([] if table == "events" else [("show", "doors")]),
         *([] if table in {"events", "blocks"} else [("export", "doors", str(tmp_path))]),
     ]

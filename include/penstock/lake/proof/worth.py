@@ -62,9 +62,9 @@ class Rate:
         of: answers that were judged, or windows: what came of them is final.
         off: of these how many were off by epsilon or more; of a sample's windows, how many held
             too little for the target.
-        expected: share of them. Under ``quantile`` what its feedback bounds in the long run, three
-            quarters of delta; under others the share in windows whose final coverage is below what
-            the target needs. None: not known yet.
+        expected: share of them. Under ``quantile`` and ``pd_final`` what feedback bounds in the
+            long run, three quarters of delta; under others the share in windows whose final
+            coverage is below what the target needs. None: not known yet.
         errors: one of each judged, if they are known one by one; the newest first.
     """
 
@@ -130,7 +130,7 @@ class Worth:
     @property
     def bounded(self) -> bool:
         """Whether what is expected is a bound, not a forecast."""
-        return self.policy is SlackPolicy.QUANTILE
+        return self.policy in (SlackPolicy.QUANTILE, SlackPolicy.PD_FINAL)
 
     @property
     def added(self) -> float | None:
