@@ -321,6 +321,7 @@ def draw(rows: list[Row]) -> Figure:
     axes.axvline(100 * slack.TARGET.delta, color="#868e96", linestyle="--", linewidth=1)
     axes.set_yticks([*places.values()], [f"{case}: {m}" for case, m in places], fontsize=7)
     axes.set_xscale("symlog", linthresh=5)
+    axes.set_xlim(left=-0.2)
     axes.set_xlabel("windows off by epsilon after the warm-up, %")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
     axes.spines[["top", "right"]].set_visible(False)
@@ -336,7 +337,8 @@ def main() -> None:
     parser.add_argument("--measures", nargs="*", default=[*MEASURES])
     args = parser.parse_args()
     print(measuring.machine() + "\n")
-    cases = [*streams.real(args.folder), *streams.games(), *streams.adversarial()]
+    cases = [*streams.real(args.folder), *streams.games(), *streams.adversarial(),
+             *streams.others(args.folder)]  # fmt: skip
     rows: list[Row] = []
     for case in cases:
         if args.only and not any(each in case.name for each in args.only):

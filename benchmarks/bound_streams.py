@@ -106,23 +106,46 @@ def adversarial() -> Iterator[Case]:
         ("lateness trebles", trebles, CHANGE),
         ("follows the hour", by_hour, None),
         ("values decide", by_value, None),
-        ("clocks 1 h off", clocks, None),
     ):
         yield Case(name, tumbling(5 * MINUTE), lambda make=make: made(make), change)
+    yield Case("clocks 1 h off", tumbling(5 * MINUTE), clocks)
+
+
+def others(folder: Path) -> Iterator[Case]:
+    """Streams that came after ``quantile`` was done: nothing was chosen by them."""
+    for name, data, column, window in (
+        ("aircraft 1 h, each 15 min", "d1_aircraft_sites", "lat", WindowSpec(HOUR, HOUR // 4)),
+        ("Zeek SSL 5 s, each 1 s", "d4_zeek_ssl", "sport", WindowSpec(5 * SECOND, SECOND)),
+        ("edits 1 min", "d3_wiki_edits", "added", tumbling(MINUTE)),
+    ):
+        path, lag = folder / data / "data.parquet", name.startswith("edits")
+        yield Case(name, window, lambda p=path, c=column, lag=lag: read(p, c, lag=lag))
+    for number, (name, make, window) in enumerate((
+        ("heavy tails 1 min", heavy, tumbling(MINUTE)),
+        ("weekends 5 min", weekends, tumbling(5 * MINUTE)),
+        ("an outage a day 5 min", outages, tumbling(5 * MINUTE)),
+        ("polls 1 min", polls, tumbling(MINUTE)),
+        ("values decide 1 min", by_value, tumbling(MINUTE)),
+        ("follows the hour 10 min, each 2 min", by_hour, WindowSpec(10 * MINUTE, 2 * MINUTE)),
+    )):  # fmt: skip
+        yield Case(name, window, lambda make=make, seed=number: made(make, seed))
 
 
 Delays = Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray]
 
 
-def made(delays: Delays) -> slack.Stream:
+def made(delays: Delays, seed: int = 14) -> slack.Stream:
     """A stream whose records are late by so much, of their times and values."""
-    rng = np.random.default_rng(14)
+    rng, times, values = drawn(seed)
+    return arrived(times, values, delays(rng, times, values))
+
+
+def drawn(seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:
+    """Event times and values; the generator goes on."""
+    rng = np.random.default_rng(seed)
     count = DAYS * DAY // EVERY
     times = np.sort(rng.integers(0, DAYS * DAY, count))
-    values = rng.exponential(1.0, count)
-    if delays is clocks:
-        return _clocks(rng, times, values)
-    return arrived(times, values, delays(rng, times, values))
+    return rng, times, rng.exponential(1.0, count)
 
 
 def usual(rng: np.random.Generator, count: int, mean: float = 40.0 * SECOND) -> np.ndarray:
@@ -160,12 +183,26 @@ def by_value(rng: np.random.Generator, times: np.ndarray, values: np.ndarray) ->
     return usual(rng, len(times)) * values**2
 
 
-def clocks(rng: np.random.Generator, times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """One of twenty sources has a clock an hour slow, another an hour fast (``_clocks``)."""
-    raise NotImplementedError
+def heavy(rng: np.random.Generator, times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A third is late by a Pareto delay, whose variance is infinite; two days at most."""
+    delay = 20.0 * SECOND * (1 + rng.pareto(1.1, len(times)))
+    return np.where(rng.random(len(times)) < 1 / 3, np.minimum(delay, 2.0 * DAY), 0.0)
 
 
-def _clocks(rng: np.random.Generator, times: np.ndarray, values: np.ndarray) -> slack.Stream:
+def weekends(rng: np.random.Generator, times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """On two days of seven everything is eight times as late."""
+    return usual(rng, len(times)) * np.where(times // DAY % 7 >= 5, 8.0, 1.0)
+
+
+def outages(rng: np.random.Generator, times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Each day half of the sources is cut off for half an hour."""
+    cut = (times % DAY < HOUR // 2) & (rng.random(len(times)) < 0.5)
+    return np.where(cut, HOUR // 2 - times % DAY, usual(rng, len(times)))
+
+
+def clocks() -> slack.Stream:
+    """One of twenty sources has a clock an hour slow, another an hour fast."""
+    rng, times, values = drawn(14)
     order = np.argsort(times + usual(rng, len(times)), kind="stable")
     source = rng.integers(0, 20, len(times))
     off = np.where(source == 0, -HOUR, np.where(source == 1, HOUR, 0))

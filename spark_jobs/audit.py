@@ -13,7 +13,7 @@ from penstock.lake.proof.audits import record_audit
 from penstock.lake.proof.doubts import all_doubts
 from penstock.lake.proof.unsettled import with_unsettled
 from penstock.lake.proof.worth import all_worths
-from penstock.lake.proof.worth_told import worth_notes
+from penstock.lake.proof.worth_told import worth_table
 from penstock.lake.storage.tables import Tables
 from penstock.quality.bound import errors_of
 from penstock.quality.comparisons import complete
@@ -36,12 +36,12 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
     why = reasons(settings.streams, pipeline.name)
     rows = with_unsettled(rows, tables, pipeline, settings.home, at, why)
     worths, doubted = all_worths(tables, pipeline), all_doubts(tables, pipeline)
-    told = [*notes(tables, pipeline.specs, found), *worth_notes(worths), *doubted]
+    told = [*notes(tables, pipeline.specs, found), *doubted]
     verdict = run_suite(
         pd.DataFrame(rows), pipeline=pipeline.name, steps=[*pipeline.steps],
         run_name=request.run_id, root=settings.docs / ".gx" / pipeline.name,
         site=settings.docs / pipeline.name, at=at, errors=errors_of(worths),
-        appendix=Appendix(pictures(tables, pipeline, worths), told),
+        appendix=Appendix(pictures(tables, pipeline, worths), told, worth_table(worths)),
     )  # fmt: skip
     failed = [f.told for f in verdict.failed]
     record_audit(tables, pipeline.specs, request.run_id, at, rows, verdict.success, failed)

@@ -51,6 +51,7 @@ class Outcome:
         comparisons: the rows the claims were made about.
         statistics: Great Expectations' counts of expectations.
         notes: what there is to know besides, for people.
+        slacks: a table of what slacks cost and bring, its header first.
     """
 
     pipeline: str
@@ -60,6 +61,7 @@ class Outcome:
     comparisons: tuple[Mapping[str, Any], ...]
     statistics: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    slacks: tuple[tuple[str, ...], ...] = ()
 
     @property
     def critical(self) -> tuple[FailedExpectation, ...]:
@@ -112,6 +114,7 @@ def read_outcome(result: Mapping[str, Any]) -> Outcome:
         comparisons=tuple(audit["comparisons"]),
         statistics=result["statistics"],
         notes=tuple(audit.get("notes", ())),
+        slacks=tuple(map(tuple, audit.get("slacks", ()))),
     )
 
 

@@ -74,6 +74,10 @@ NUMBERS = (
     ("generations_wrong", "generations unlike the log"),
     ("corrections_wrong", "corrections without their answers"),
 )
+WAIT = (
+    "K and the wait are event time, from a window's end on: the wait is until the newest record of"
+    " the block that brought the answer. Only windows that closed under the present policy count."
+)
 WHOLES = frozenset(
     {"through_seq", "records_new", "records_again", "received", "pairs_events", "answers_compared"}
 )
@@ -122,6 +126,9 @@ class AuditRenderer(ValidationResultsPageRenderer):
             _section("Verdict", *_verdict(outcome)),
             _section("Not as expected", _failures(outcome)) if outcome.failed else None,
             _section("Examples", _examples(outcome)) if outcome.examples else None,
+            _section("Slack: what it costs and brings", *_slacks(outcome))
+            if outcome.slacks
+            else None,
             _section("Numbers", _numbers(outcome)),
             _section("Expectations", _expectations(result["results"])),
             _section(
@@ -198,6 +205,12 @@ def _examples(outcome: Outcome) -> RenderedComponentContent:
         ("Step", "Window start", "Key", "What", "Expected", "Found"),
         [(e.step, e.window_start, e.key, e.what, e.expected, e.found) for e in outcome.examples],
     )
+
+
+def _slacks(outcome: Outcome) -> Iterable[RenderedComponentContent]:
+    header, *rows = outcome.slacks
+    yield TextContent(text=[WAIT], styling={"classes": ["col-12"]})
+    yield _table(header, rows)
 
 
 def _numbers(outcome: Outcome) -> RenderedComponentContent:

@@ -52,10 +52,12 @@ class Appendix:
     Args:
         pictures: for the site, SVG by file name.
         notes: what there is to know, for people.
+        slacks: a table of what slacks cost and bring, its header first; empty: nothing is known.
     """
 
     pictures: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    slacks: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def run_suite(
         site: folder of the pipeline's Data Docs.
         at: instant of the audit, aware.
         errors: of timely answers, for each step with a quality target; too few say nothing.
-        appendix: pictures and notes.
+        appendix: pictures, notes, and what slacks cost and bring.
 
     Raises:
         ComparisonsError: the table has not the agreed shape.
@@ -115,6 +115,7 @@ def run_suite(
         "run_name": run_name,
         "at": at.isoformat(),
         "notes": list(appendix.notes),
+        "slacks": [list(row) for row in appendix.slacks],
         "comparisons": json.loads(frame.to_json(orient="records")),
     }
     reports = Reports(

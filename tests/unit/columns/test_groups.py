@@ -53,6 +53,13 @@ def test_more_combinations_than_fit_into_64_bits() -> None:
     checked([np.array(each, np.int64) for each in zip(*rows, strict=True)], rows)
 
 
+def test_values_as_far_apart_as_they_can_be_do_not_run_into_each_other() -> None:
+    """In 64 bits 4 x (2**62 + 1) + 0 is 0 x (2**62 + 1) + 4."""
+    far = 2**61
+    rows = [(0, 4 - far), (4, -far), (1, far), (2, -far), (3, 0)]
+    checked([np.array(each, np.int64) for each in zip(*rows, strict=True)], rows)
+
+
 def test_columns_that_are_dictionaries_already_mean_the_same() -> None:
     values = ["x", "y", None, "x", "z", "y"]
     plain = column(values, pa.string())

@@ -1,10 +1,15 @@
 """The watermark over columns, by hand."""
 
-import numpy as np
+from unittest import mock
 
-from penstock.columns.watermark import after_each, closings
-from penstock.core.slack import SlackPolicy, SlackSpec, WatermarkState
-from penstock.core.window import BEGINNING, WindowSpec
+import numpy as np
+import pytest
+
+from penstock.columns import watermark
+from penstock.columns.watermark import Steering, after_each, closings
+from penstock.core.controllers import fresh
+from penstock.core.slack import BlockKind, SlackPolicy, SlackSpec, Tuning, WatermarkState
+from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 
 TIMES = np.array([100, 130, 90, 125, 160], np.int64)
 """Late by 0, 0, 40, 5 and 0 us, if nothing was there before."""
@@ -42,3 +47,53 @@ def test_a_watermark_on_the_end_of_a_window_closes_it() -> None:
     assert closings(window, 9_000, marks).tolist() == [1, 3]
     assert closings(window, 10_000, marks[1:]).tolist() == [2]
     assert closings(window, BEGINNING, marks[:1]).tolist() == [0]
+
+
+SECOND = 1_000_000
+
+
+def steered() -> tuple[Steering, WatermarkState]:
+    """After records of 10, 5 and 14 s at positions 0 to 2: K is 5 s, the watermark 10 s."""
+    tuning = Tuning(0.9, 0.05, SECOND)
+    window = WindowSpec(SECOND, SECOND)
+    steering = Steering(fresh(window, SlackSpec(SlackPolicy.PD, 0, tuning)), -1)
+    times = np.array([10 * SECOND, 5 * SECOND, 14 * SECOND], np.int64)
+    marks = [*steering.take(np.arange(3), times, BEGINNING, 2)]
+    assert marks == [(1, 10 * SECOND)], "the first record closes what ends by 10 s"
+    state = steering.controller.state(WatermarkState())
+    assert state == WatermarkState(10 * SECOND, 14 * SECOND, 5 * SECOND, 5 * SECOND)
+    return steering, state
+
+
+def test_refused_records_move_no_watermark() -> None:
+    steering, state = steered()
+    before = WatermarkState(*([7] * 4))
+    assert steering.silent(before, BlockKind.DATA, 9) is before, "nobody looked"
+    assert (steering.seq, steering.measured) == (9, [])
+    assert steering.controller.state(WatermarkState()) == state
+
+
+@pytest.mark.parametrize(("kind", "mark"), [
+    (BlockKind.IDLE, 14 * SECOND), (BlockKind.END, FOREVER),
+])  # fmt: skip
+def test_silence_closes_windows_under_a_controller_and_what_is_due_is_measured(
+    kind: BlockKind, mark: int
+) -> None:
+    """[10, 11) s was due at 12 s but not closed; it holds one record, and no other came."""
+    steering, state = steered()
+    after = steering.silent(state, kind, 9)
+    assert (after.watermark, after.t_max, after.k) == (mark, 14 * SECOND, 5 * SECOND)
+    found = [(one.window_start, one.received, one.records) for one in steering.measured]
+    assert found == [(10 * SECOND, 1, 1)]
+
+
+def test_a_step_is_due_when_its_last_number_was_refused() -> None:
+    steering, state = steered()
+    with mock.patch.object(watermark, "EVERY", 4):
+        assert steering.silent(state, BlockKind.DATA, 2) is state, "three of four numbers"
+        assert steering.controller.greatest == 5 * SECOND
+        after = steering.silent(state, BlockKind.DATA, 3)
+        assert after == state, "K was the greatest lateness, and still is"
+        assert after is not state
+        assert steering.controller.greatest is None, "it was learned from"
+        assert steering.silent(state, BlockKind.DATA, 8) is state, "nothing came since"

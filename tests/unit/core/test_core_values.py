@@ -22,6 +22,12 @@ def test_a_window_closes_when_its_end_is_on_the_watermark() -> None:
     assert window.closed_of(b, us(at("12:10"))) == 0
 
 
+def test_how_many_are_closed_is_a_number_to_count_with() -> None:
+    window = WindowSpec(30 * SECOND, 10 * SECOND)
+    for watermark, closed in ((BEGINNING, []), (20 * SECOND, [0, 1]), (FOREVER, [0, 1, 2])):
+        assert [*range(window.closed_of(0, watermark))] == closed
+
+
 def test_the_end_of_a_window_belongs_to_the_next() -> None:
     window = WindowSpec(10 * MINUTE, 10 * MINUTE)
     assert list(window.windows_of(us(at("12:10")))) == [us(at("12:10"))]
@@ -38,7 +44,8 @@ def test_a_sliding_window_holds_an_instant_size_by_slide_times() -> None:
 @pytest.mark.parametrize(("size", "slide", "origin", "said"), [
     (0, 1, 0, "size and a slide above zero"),
     (SECOND, 0, 0, "size and a slide above zero"),
-    (-SECOND, -SECOND, 0, "size and a slide above zero"),
+    (SECOND, -SECOND, 0, "size and a slide above zero"),
+    (-SECOND, SECOND, 0, "size and a slide above zero"),
     (1, 1, 0, "whole milliseconds"),
     (SECOND, 2 * SECOND, 0, "slide 0:00:02 is longer than size 0:00:01.*Lower slide to at most"),
     (1_500, 1_500, 0, "whole milliseconds: round them"),
@@ -50,6 +57,13 @@ def test_a_sliding_window_holds_an_instant_size_by_slide_times() -> None:
 def test_impossible_windows_are_refused(size: int, slide: int, origin: int, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         WindowSpec(size, slide, origin)
+
+
+def test_what_a_window_is_cannot_be_changed() -> None:
+    window = WindowSpec(SECOND, SECOND)
+    with pytest.raises(AttributeError):
+        window.size = 2 * SECOND
+    assert window in {WindowSpec(SECOND, SECOND)}
 
 
 def test_a_window_of_a_thousand_panes_is_allowed() -> None:

@@ -18,10 +18,10 @@ def of(*values: float | None) -> Partial:
 @pytest.mark.parametrize(("phi", "n", "wanted"), [
     (0.5, 1, 1), (0.5, 2, 1), (0.5, 3, 2), (0.5, 4, 2), (0.51, 4, 3), (0.07, 100, 7),
     (0.071, 100, 8), (0.29, 100, 29), (0.001, 10, 1), (0.99, 100, 99), (0.999, 1_000, 999),
-    (0.9, 10, 9), (0.001, 1_000_000, 1_000), (0.000_001, 3, 1),
+    (0.9, 10, 9), (0.001, 1_000_000, 1_000), (0.000_001, 3, 1), (1e-10, 3, 1),
 ])  # fmt: skip
 def test_the_rank_of_a_quantile(phi: float, n: int, wanted: int) -> None:
-    """Thousandths counted as whole numbers: the least rank with phi n at or below it."""
+    """The least rank with phi n at or below it; by hand, so that 0.29 x 100 is 29."""
     assert rank(phi, n) == wanted
 
 
@@ -50,6 +50,8 @@ def test_each_function_by_hand() -> None:
 def test_merging_with_nothing_changes_nothing() -> None:
     assert of(3).merge(Partial()) == Partial().merge(of(3)) == of(3) == Partial(1, 3, 3, 3, (3,))
     assert of(3).merge(of(1, 2)) == Partial(3, 6, 1, 3, (1, 2, 3))
+    with pytest.raises(AttributeError):
+        Partial().n = 1
 
 
 def test_sums_are_exact_until_they_are_finished() -> None:

@@ -41,8 +41,8 @@ def test_an_excess_within_a_pane_is_not_more_than_the_pane() -> None:
 
 
 @pytest.mark.parametrize(("records", "threshold", "enough"), [
-    (0, 0.9, 0), (1, 0.01, 1), (10, 0.0, 1), (10, 0.9, 9), (10, 0.91, 10), (10, 1.0, 10), (11, 0.9, 10),
-    (100, 0.07, 7), (100, 0.55, 55), (100, 0.551, 56), (3, 2.0, 3),
+    (0, 0.9, 0), (1, 0.01, 1), (10, 0.0, 1), (10, 0.9, 9), (10, 0.91, 10), (10, 1.0, 10),
+    (11, 0.9, 10), (100, 0.07, 7), (100, 0.55, 55), (100, 0.551, 56), (3, 2.0, 3),
 ])  # fmt: skip
 def test_so_many_are_needed(records: int, threshold: float, enough: int) -> None:
     """0.07 x 100 is 7, though as doubles it is a little more."""
@@ -93,6 +93,15 @@ def test_excesses_that_no_question_asks_for_are_dropped() -> None:
     assert (window.tail, window.low) == ({5: 10, 7: 1, 9: 1}, 5)
     window.trim(1.0)
     assert (window.tail, window.low) == ({9: 1}, 7)
+
+
+def test_an_excess_with_which_more_than_enough_had_come_is_kept() -> None:
+    window = Overdue()
+    for excess, count in ((0, 6), (5, 2), (7, 4)):
+        window.add(excess, count)
+    window.trim(0.9)  # eleven of twelve are needed: eight came by 5, all by 7
+    assert (window.tail, window.low) == ({7: 4}, 5)
+    assert window.required(11) == 7
 
 
 def test_a_window_misses_once_if_it_was_closed_with_too_little() -> None:

@@ -101,12 +101,12 @@ def test_the_second_table_says_what_a_slack_cost_and_whether_its_target_was_kept
 
     lines = [line.split() for line in shown(console).splitlines()]
     limit = f"{rates[0].upper:.2%}"
-    assert ["per_site", "quantile", "1", "h", "1", "h", "30", "min", "5.0%", "off", "by", "5.0%",
-            "1,000", "30", "3.00%", limit, "kept"] in lines  # fmt: skip
+    assert ["per_site", "quantile", "1", "h", "0.05,", "0.05", "1,000", "30", "3.00%", limit,
+            "kept"] in lines  # fmt: skip
     assert [line[-7:] for line in lines if line[:1] == ["young"]] == [
         ["0", "0", "-", "-", "not", "known", "yet"]
     ]
-    assert ["per_plate", "fixed", "-", "-", "-", "1,000", "90", "9.00%",
+    assert ["per_plate", "fixed", "-", "-", "1,000", "90", "9.00%",
             f"{upper_limit(90, 1_000):.2%}", "no", "target"] in lines  # fmt: skip
     assert not [line for line in lines if line[:1] == ["last_seen"]]
     missed = replace(steered, rates=(replace(rates[0], off=90),))

@@ -13,7 +13,7 @@ from penstock.lake.history.position import position
 from penstock.lake.ingest import door
 from penstock.lake.proof.covered import Recorder, errors_of, newest_rows
 from penstock.lake.proof.worth import Worth, worth
-from penstock.lake.proof.worth_told import brought, cost, expected, in_short, verdict, worth_notes
+from penstock.lake.proof.worth_told import cost, expected, in_short, verdict, worth_table
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests import reference as ref
@@ -115,8 +115,12 @@ def test_rates_are_those_of_the_answers_that_are_judged(tmp_path: Path, slack: s
         if slack == "pd" and rate.name == "s: n":
             short = sum(r["answers"] for r in rows if r["coverage"] <= 0.9)
             assert rate.expected == short / sum(r["answers"] for r in rows)
-        assert f"{rate.off:,} of {rate.of:,}" in brought(rate, found)
         assert f"{rate.upper:.1%}" in in_short(found)
+    _, *shown = worth_table({"s": found})
+    assert [row[0] for row in shown] == [rate.name for rate in found.rates]
+    for rate, row in zip(found.rates, shown, strict=True):
+        assert row[7].startswith(f"{rate.off:,} of {rate.of:,} ")
+        assert row[8] == f"{rate.upper:.2%}"
 
 
 @pytest.mark.usefixtures("_small")
@@ -130,7 +134,7 @@ def test_while_k_is_not_known_nothing_is_expected_or_judged_but_the_wait_is_said
     assert [(r.of, r.off, r.expected, r.says_something) for r in found.rates] == [
         (0, 0, None, False)
     ]
-    assert "not known yet" in brought(found.rates[0], found)
+    assert worth_table({"s": found})[1][6:] == ["not known yet"] * 4
     assert verdict(found.rates[0], found) == "not known yet"
     assert found.windows > 50
     assert "the wait, in event time" in cost(found)
@@ -144,7 +148,7 @@ def test_before_anything_is_recorded_or_sealed_there_is_little_to_say(tmp_path: 
     found = worth_of(lake)
     assert (found.windows, found.slack, found.wait, found.processing) == (0, None, None, None)
     assert [(r.of, r.expected) for r in found.rates] == [(0, None)]
-    assert worth_notes({"s": found}) == []
+    assert worth_table({"s": found}) == []
     assert "K not known yet" in cost(found)
 
 
@@ -158,6 +162,7 @@ def test_of_newest_records_the_wait_is_known_and_no_rate(tmp_path: Path) -> None
     assert found.rates == ()
     assert found.windows > 0
     assert cost(found).startswith(f"slack {lake.step.slack.policy}, K ")
+    assert [row[0] for row in worth_table({"seen": found})[1:]] == ["seen"]
 
 
 def test_what_closed_because_the_source_ended_did_not_wait(tmp_path: Path) -> None:

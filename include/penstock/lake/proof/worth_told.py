@@ -8,16 +8,31 @@ from penstock.core.window import BEGINNING, FOREVER, instant
 from penstock.lake.proof.worth import Rate, Spread, Worth
 
 UNKNOWN = "not known yet"
+HEADER = ["answers of", "slack", "K, mean", "wait (95 %)", "arrival to answer (95 %)", "target",
+          "expected", "observed", "at most, 95 %", ""]  # fmt: skip
 
 
-def worth_notes(worths: Mapping[str, Worth]) -> list[str]:
-    """For an audit's page: of each step with something to say what it costs and brings."""
-    found = []
+def worth_table(worths: Mapping[str, Worth]) -> list[list[str]]:
+    """For an audit's page, its header first: a row for each target, or for a step without one."""
+    found = [HEADER]
     for step, one in worths.items():
-        if one.windows:
-            found.append(f"{step}: {cost(one)}.")
-        found += [f"{rate.name}: {brought(rate, one)}." for rate in one.rates if one.targeted]
-    return found
+        if not one.windows and not any(rate.of for rate in one.rates):
+            continue
+        slack = "-" if one.slack is None else spoken(round(one.slack))
+        wait = "-" if one.wait is None else _spans(one.wait)
+        costs = [str(one.policy), slack, wait, _processing(one)]
+        found += [[rate.name, *costs, *_brought(rate, one)] for rate in one.rates]
+        if not one.rates:
+            found.append([step, *costs, *[""] * 5])
+    return found if len(found) > 1 else []
+
+
+def _brought(rate: Rate, worth: Worth) -> list[str]:
+    target = f"at most {rate.target.delta:.3g} off by {rate.target.epsilon:.3g}"
+    seen = f"{rate.off:,} of {rate.of:,} {worth.counts}: {rate.share:.2%}" if rate.of else UNKNOWN
+    upper = f"{rate.upper:.2%}" if rate.of else UNKNOWN
+    said = target if worth.targeted else "-"
+    return [said, expected(rate, worth), seen, upper, verdict(rate, worth)]
 
 
 def cost(worth: Worth) -> str:
@@ -31,22 +46,18 @@ def cost(worth: Worth) -> str:
     if worth.added:
         said += f", {spoken(round(worth.added))} of it added by blocks and micro-batches"
     if worth.processing is not None:
-        spread = Spread(worth.processing.half * 1e6, worth.processing.most * 1e6)
-        said += f"; from the records' arrival to the answer it took {_spans(spread)}"
+        said += f"; from the records' arrival to the answer it took {_processing(worth)}"
     return said
+
+
+def _processing(worth: Worth) -> str:
+    if worth.processing is None:
+        return "-"
+    return _spans(Spread(worth.processing.half * 1e6, worth.processing.most * 1e6))
 
 
 def _spans(spread: Spread) -> str:
     return f"{spoken(round(spread.half))} (95 %: {spoken(round(spread.most))})"
-
-
-def brought(rate: Rate, worth: Worth) -> str:
-    """What the target allows, what is to be expected, what was observed."""
-    target, what = rate.target, worth.counts
-    said = f"{what} off by {target.epsilon:.3g} or more"
-    if worth.targeted:
-        said += f", of which the target allows {target.delta:.2%}"
-    return f"{said}; expected: {expected(rate, worth)}; observed: {observed(rate, worth)}"
 
 
 def expected(rate: Rate, worth: Worth) -> str:
@@ -56,16 +67,6 @@ def expected(rate: Rate, worth: Worth) -> str:
     if worth.bounded:
         return f"at most {rate.expected:.2%} in the long run"
     return f"{rate.expected:.2%}, by final coverage"
-
-
-def observed(rate: Rate, worth: Worth) -> str:
-    """A rate, of how many, since when, and its upper limit."""
-    if not rate.of:
-        return f"{UNKNOWN}, as none is judged {present(worth)}"
-    return (
-        f"{rate.off:,} of {rate.of:,} {present(worth)} ({rate.share:.2%}), with {CONFIDENCE:.0%}"
-        f" confidence at most {rate.upper:.2%}"
-    )
 
 
 def foretold(worth: Worth) -> str:
