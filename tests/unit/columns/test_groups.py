@@ -46,18 +46,27 @@ def test_near_and_far_values_are_told_apart(span: int) -> None:
             list(zip(values, others, strict=True)))  # fmt: skip
 
 
-def test_more_combinations_than_fit_into_64_bits() -> None:
-    """Seven columns of a million values each: 2**140 combinations, five of them there."""
-    last = 2**20 - 1
-    rows = [(0,) * 7, (last,) * 7, (0,) * 6 + (last,), (last,) + (0,) * 6, (0,) * 7]
+@pytest.mark.parametrize("count", [2, 3, 4, 7])
+def test_combinations_of_wide_columns_are_told_apart_beyond_64_bits(count: int) -> None:
+    """A million values each; 16 x 2**60 + 0 would be 0 x 2**60 + 0 there."""
+    last, rest = 2**20 - 1, count - 1
+    rows = [(0,) * count, (last,) * count, (0,) * rest + (last,), (last,) + (0,) * rest,
+            (16,) + (0,) * rest, (0,) * count]  # fmt: skip
     checked([np.array(each, np.int64) for each in zip(*rows, strict=True)], rows)
 
 
 def test_values_as_far_apart_as_they_can_be_do_not_run_into_each_other() -> None:
     """In 64 bits 4 x (2**62 + 1) + 0 is 0 x (2**62 + 1) + 4."""
     far = 2**61
-    rows = [(0, 4 - far), (4, -far), (1, far), (2, -far), (3, 0)]
+    rows = [(0, 4 - far), (1, far), (2, -far), (3, 0), (4, -far)]
     checked([np.array(each, np.int64) for each in zip(*rows, strict=True)], rows)
+
+
+def test_many_rows_lie_in_order_of_the_first_column() -> None:
+    times = np.arange(100_000) * 7_919 % 300_007
+    ids, first = group([times, np.zeros(100_000, np.int64)], 100_000)
+    assert times[first].tolist() == sorted(times.tolist()), "7,919 and 300,007 are primes"
+    assert (times[first][ids] == times).all()
 
 
 def test_columns_that_are_dictionaries_already_mean_the_same() -> None:

@@ -33,6 +33,14 @@ def test_the_rank_is_meant_as_it_is_written() -> None:
     assert lists([], [float(i) for i in range(1, 101)]).quantile(0.07).tolist()[1] == 7
 
 
+def test_no_rank_is_below_the_first() -> None:
+    """1e-10 x 2 is nothing beside the room for rounding: still the first of the row, not 9."""
+    found = lists([9.0], [1.0, 2.0])
+    assert found.quantile(1e-10).tolist() == [9.0, 1.0]
+    with pytest.raises(AttributeError):
+        found.counts = np.zeros(2)
+
+
 def test_a_row_without_a_value_has_any_number_and_shifts_no_other() -> None:
     found = lists([], [1.0, 2.0, 3.0], [], [4.0], []).quantile(0.5)
     assert (len(found), found[1], found[3]) == (5, 2.0, 4.0)

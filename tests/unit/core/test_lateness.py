@@ -48,6 +48,13 @@ def test_after_a_long_gap_only_what_reaches_into_the_horizon_is_left() -> None:
     assert held.to_json() == [(10**9, 4), (10**9 + 80, 2)]
 
 
+def test_without_any_horizon_left_only_the_last_step_is_remembered() -> None:
+    held = Greatest(0)
+    for greatest in (5, 3):
+        held.add(0, greatest)
+    assert held.to_json() == [(0, 3)]
+
+
 def test_without_a_horizon_nothing_is_forgotten() -> None:
     held = Greatest()
     assert held.value == 0
@@ -80,7 +87,11 @@ def test_a_histogram_begins_anew_with_a_hundred_thousand() -> None:
     assert held == Histogram({}, {3: 100_000})
     held.turn()
     assert held == Histogram({}, {3: 100_000}), "what is too few is not forgotten for"
+    held.waiting.append({4: 150_000})
+    held.turn()
+    assert held == Histogram({}, {4: 150_000}), "more than enough is enough"
     assert held != held.to_json()
+    assert Histogram({1: 2}) != Histogram({1: 1}) != Histogram({1: 2})
 
 
 class Two:

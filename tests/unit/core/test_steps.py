@@ -45,6 +45,22 @@ def test_trying_again_helps_if_it_may_help_one(which: tuple[str, str]) -> None:
     assert str(error) == ("no; not now" if which == ("a", "b") else "not now; no")
 
 
+def test_the_cause_is_the_first_failure_for_which_trying_again_may_help() -> None:
+    errors = {"a": TransientError("a"), "b": TransientError("b"), "c": TerminalError("c")}
+    done, error = failing(errors)
+    assert done == []
+    assert error is not None
+    assert error.__cause__ is errors["a"]
+
+
+def test_a_kind_has_to_say_what_its_steps_answer_read_and_mean() -> None:
+    class Nothing(StepSpec):
+        pass
+
+    with pytest.raises(TypeError, match="canonical, reads, values"):
+        Nothing("n", (), None, SITES.window, SITES.slack)
+
+
 def test_an_error_that_nobody_foresaw_is_told_with_its_step_and_may_pass() -> None:
     cause = KeyError("x")
     done, error = failing({"c": cause})
@@ -57,6 +73,7 @@ def test_an_error_that_nobody_foresaw_is_told_with_its_step_and_may_pass() -> No
 def test_what_a_step_is_made_of() -> None:
     assert SITES.key_names == tuple(key.name for key in SITES.keys) == ("site",)
     assert measures_of(SITES) == SITES.measures
+    assert measures_of(case("seen").spec) == case("seen").spec.judged == ()
     with pytest.raises(AttributeError):
         STEPS[0].name = "d"
     assert {*STEPS} == {*STEPS[::-1]}

@@ -168,5 +168,6 @@ def test_of_newest_records_the_wait_is_known_and_no_rate(tmp_path: Path) -> None
 def test_what_closed_because_the_source_ended_did_not_wait(tmp_path: Path) -> None:
     """All records are one block: the end closes what they left open."""
     found = worth_of(recorded(filled(tmp_path, "fixed")))
+    assert {expected(rate, found) for rate in found.rates} == {"-"}, "it steers by nothing"
     assert found.wait is not None
     assert found.wait.half >= 40_000_000

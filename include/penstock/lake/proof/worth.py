@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.columns.arrays import Longs
 from penstock.config.pipeline import Pipeline
 from penstock.config.slack import USUAL, Quality
+from penstock.core.controllers import KINDS
 from penstock.core.coverage import QualityTarget, coverage_threshold
 from penstock.core.feedback import ALLOWED
 from penstock.core.limit import upper_limit
@@ -128,6 +129,11 @@ class Worth:
     rates: tuple[Rate, ...]
 
     @property
+    def steered(self) -> bool:
+        """Whether the policy goes by a target at all."""
+        return self.policy in KINDS
+
+    @property
     def bounded(self) -> bool:
         """Whether what is expected is a bound, not a forecast."""
         return self.policy in (SlackPolicy.QUANTILE, SlackPolicy.PD_FINAL)
@@ -196,7 +202,9 @@ def _expecting(
     """With what is to be expected."""
     for rate in rates:
         expected = ALLOWED * rate.target.delta if found.known else None
-        if not found.bounded:
+        if not found.steered:
+            expected = None
+        elif not found.bounded:
             expected = _predicted(step, quality, rate.target, present)
         yield replace(rate, expected=expected)
 

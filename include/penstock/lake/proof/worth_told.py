@@ -7,7 +7,7 @@ from penstock.core.limit import CONFIDENCE
 from penstock.core.window import BEGINNING, FOREVER, instant
 from penstock.lake.proof.worth import Rate, Spread, Worth
 
-UNKNOWN = "not known yet"
+UNKNOWN, NOTHING = "not known yet", "-"
 HEADER = ["answers of", "slack", "K, mean", "wait (95 %)", "arrival to answer (95 %)", "target",
           "expected", "observed", "at most, 95 %", ""]  # fmt: skip
 
@@ -18,8 +18,8 @@ def worth_table(worths: Mapping[str, Worth]) -> list[list[str]]:
     for step, one in worths.items():
         if not one.windows and not any(rate.of for rate in one.rates):
             continue
-        slack = "-" if one.slack is None else spoken(round(one.slack))
-        wait = "-" if one.wait is None else _spans(one.wait)
+        slack = NOTHING if one.slack is None else spoken(round(one.slack))
+        wait = NOTHING if one.wait is None else _spans(one.wait)
         costs = [str(one.policy), slack, wait, _processing(one)]
         found += [[rate.name, *costs, *_brought(rate, one)] for rate in one.rates]
         if not one.rates:
@@ -31,7 +31,7 @@ def _brought(rate: Rate, worth: Worth) -> list[str]:
     target = f"at most {rate.target.delta:.3g} off by {rate.target.epsilon:.3g}"
     seen = f"{rate.off:,} of {rate.of:,} {worth.counts}: {rate.share:.2%}" if rate.of else UNKNOWN
     upper = f"{rate.upper:.2%}" if rate.of else UNKNOWN
-    said = target if worth.targeted else "-"
+    said = target if worth.targeted else NOTHING
     return [said, expected(rate, worth), seen, upper, verdict(rate, worth)]
 
 
@@ -52,7 +52,7 @@ def cost(worth: Worth) -> str:
 
 def _processing(worth: Worth) -> str:
     if worth.processing is None:
-        return "-"
+        return NOTHING
     return _spans(Spread(worth.processing.half * 1e6, worth.processing.most * 1e6))
 
 
@@ -63,7 +63,7 @@ def _spans(spread: Spread) -> str:
 def expected(rate: Rate, worth: Worth) -> str:
     """A rate, and what it is."""
     if rate.expected is None:
-        return UNKNOWN
+        return UNKNOWN if worth.steered else NOTHING
     if worth.bounded:
         return f"at most {rate.expected:.2%} in the long run"
     return f"{rate.expected:.2%}, by final coverage"
@@ -124,5 +124,6 @@ def _in_short(rates: Iterable[Rate], worth: Worth) -> Iterable[str]:
         name = f"{rate.name.partition(': ')[2]}: " if ": " in rate.name else ""
         least = "at most " if worth.bounded else ""
         due = UNKNOWN if rate.expected is None else f"{least}{rate.expected:.1%}"
+        due = f"expected {due}, " if worth.steered else ""
         seen = f"{rate.share:.1%}, at most {rate.upper:.1%}" if rate.of else UNKNOWN
-        yield f"{name}off expected {due}, observed {seen}"
+        yield f"{name}off: {due}observed {seen}"
