@@ -104,9 +104,11 @@ def _overdue(
     width = window.panes * BINS
     panes = (times - window.origin) // window.pane
     low = int(panes.min())
-    for found in _by_piece(piece, (panes - low) * width + keys, pieces):
-        at = ((divmod(code, width), n) for code, n in found.items())
-        yield {((p + low) * window.pane + window.origin, key): n for (p, key), n in at}
+    codes, counts, cuts = _by_piece(piece, (panes - low) * width + keys, pieces)
+    found, rest = np.divmod(codes, width)
+    starts = ((found + low) * window.pane + window.origin).tolist()
+    both = [*zip(starts, rest.tolist(), strict=True)]
+    yield from (dict(zip(both[a:b], counts[a:b], strict=True)) for a, b in pairwise(cuts))
 
 
 def _digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iterator[Arrivals]:
@@ -115,11 +117,12 @@ def _digests(times: Longs, lags: Longs, ends: Longs, window: WindowSpec) -> Iter
     newest = np.maximum.reduceat(times, starts).tolist()
     greatest = np.maximum.reduceat(lags, starts).tolist()
     bins, cuts = bins_of(lags), [*starts.tolist(), int(ends[-1])]
-    panes = _by_piece(piece, (times - window.origin) // window.pane, len(ends))
+    panes, counts, runs = _by_piece(piece, (times - window.origin) // window.pane, len(ends))
+    opens = (panes * window.pane + window.origin).tolist()
     rows, keys = _keys(times, lags, window)
     overdue = _overdue(piece[rows], times[rows], keys, len(ends), window)
-    for i, (by_pane, late) in enumerate(zip(panes, overdue, strict=True)):
-        by_start = {p * window.pane + window.origin: n for p, n in by_pane.items()}
+    for i, ((a, b), late) in enumerate(zip(pairwise(runs), overdue, strict=True)):
+        by_start = dict(zip(opens[a:b], counts[a:b], strict=True))
         yield Arrivals(newest[i], greatest[i], Bins(bins, cuts[i], cuts[i + 1]), by_start, late)
 
 
@@ -139,8 +142,12 @@ def bins_of(lags: Longs) -> Longs:
     return np.asarray(np.where(lags < 1 << FINE, lags, top - OCTAVE_0), np.int64)
 
 
-def _by_piece(piece: Longs, values: Longs, pieces: int) -> Iterator[dict[int, int]]:
-    """How often each value stands in each piece."""
+def _by_piece(piece: Longs, values: Longs, pieces: int) -> tuple[Longs, list[int], list[int]]:
+    """How often each value stands in each piece.
+
+    Returns:
+        Values, piece by piece; how often each stands there; where each piece begins, and the end.
+    """
     low = int(values.min())
     width = int(values.max()) - low + 1
     if pieces * width <= DENSE * len(values):
@@ -156,6 +163,4 @@ def _by_piece(piece: Longs, values: Longs, pieces: int) -> Iterator[dict[int, in
         counts = np.diff(np.r_[first, len(values)])
         of, value = piece[order][first], values[order][first]
     cuts = np.searchsorted(of, np.arange(pieces + 1)).tolist()
-    every, often = value.tolist(), counts.tolist()
-    for first_cell, end in pairwise(cuts):
-        yield dict(zip(every[first_cell:end], often[first_cell:end], strict=True))
+    return value, counts.tolist(), cuts

@@ -5,7 +5,7 @@ Source: panes are Li et al. 2005, as used by Mars (pre-aggregation on small pane
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import gcd
 
@@ -44,12 +44,16 @@ class WindowSpec:
         slide: from one start to the next, us; equal to ``size``: tumbling.
         origin: an instant at which a window starts, us.
         landmark: windows before ``origin`` do not exist, and a reader merges all from there on.
+        pane: length of a pane, us: the greatest common divisor of size and slide.
+        panes: panes a window.
     """
 
     size: int
     slide: int
     origin: int = 0
     landmark: bool = False
+    pane: int = field(init=False, repr=False, compare=False)
+    panes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.size <= 0 or self.slide <= 0:
@@ -60,6 +64,9 @@ class WindowSpec:
                 f" {timedelta(microseconds=self.size)}: records in between would belong to no"
                 f" window. Lower slide to at most {timedelta(microseconds=self.size)}."
             )
+        pane = gcd(self.size, self.slide)
+        object.__setattr__(self, "pane", pane)  # asked for with every step of a controller
+        object.__setattr__(self, "panes", self.size // pane)
         if any(x % MILLISECOND for x in (self.size, self.slide, self.origin)):
             raise ConfigError("boundaries of windows are whole milliseconds: round them")
         if self.panes > MAX_PANES:
@@ -67,16 +74,6 @@ class WindowSpec:
                 f"a window of this size and slide has {self.panes:,} panes, at most {MAX_PANES:,}"
                 " are allowed. Choose a slide that divides the size, or a longer slide."
             )
-
-    @property
-    def pane(self) -> int:
-        """Length of a pane, us: the greatest common divisor of size and slide."""
-        return gcd(self.size, self.slide)
-
-    @property
-    def panes(self) -> int:
-        """Panes a window."""
-        return self.size // self.pane
 
     def pane_of(self, event_time: int) -> int:
         """Start of the pane that holds an event time."""
