@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,7 +15,7 @@ from penstock.core.controller import Measured, passed_of
 from penstock.core.lateness import CLASSES
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, instant
+from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.history.generation import controller_at, lived
 from penstock.lake.history.position import BACKFILL, SPEED, Position, position, rows_of, sealed_only
 from penstock.lake.history.view import answers_at, in_force
@@ -22,7 +23,7 @@ from penstock.lake.log.blocks import slack_changes
 from penstock.lake.log.freezes import frozen
 from penstock.lake.proof.present import since as present_since
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import read_table
+from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 
@@ -143,17 +144,37 @@ def newest_errors(
         return [[] for _ in groups]
     worst = ", ".join(f"greatest({', '.join(map(error_of, names))})" for names in groups)
     order = ", ".join(f'n."{key}" DESC' for key in ("window_start", *step.key_names))
-    recorded = read_table(Table(tables.coverage(step)), ["window_start"])["window_start"]
-    rows = answers_at(tables, step, at)
-    rows = rows.filter(pc.is_in(rows["window_start"], recorded))
-    rows = rows.filter(pc.greater(rows["window_end"], instant(present_since(tables, step, at))))
-    with beside(rows, step) as (connection, joined):
-        found = connection.execute(
-            f"SELECT {worst} FROM {joined}"  # noqa: S608
-            f" WHERE n.n_records >= ? ORDER BY {order} LIMIT ?",
-            [records, most],
-        ).fetchall()
+    recorded, held = _recorded(tables, step, present_since(tables, step, at))
+    found, wanted, windows = list[tuple[float, ...]](), most, 0
+    while len(found) < most and windows < len(recorded):  # some may hold too few records
+        windows = min(int(np.searchsorted(held, wanted)) + 1, len(recorded))
+        wanted *= 4
+        starts = recorded[len(recorded) - windows :]
+        ends = micros(starts[0].as_py()), micros(starts[-1].as_py())
+        rows = answers_at(tables, step, at, Spans("window_start", (ends,)))
+        rows = rows.filter(pc.is_in(rows["window_start"], starts))
+        with beside(rows, step) as (connection, joined):
+            found = connection.execute(
+                f"SELECT {worst} FROM {joined}"  # noqa: S608
+                f" WHERE n.n_records >= ? ORDER BY {order} LIMIT ?",
+                [records, most],
+            ).fetchall()
     return [[float(row[i]) for row in found] for i in range(len(groups))]
+
+
+def _recorded(tables: Tables, step: StepSpec, since: int) -> tuple[pa.Array, np.ndarray]:
+    """Starts of the recorded windows, ascending, and how many answers so many of the newest hold.
+
+    Args:
+        tables: of the pipeline.
+        step: the step.
+        since: only windows that end after this instant, us.
+    """
+    names = ["window_start", "window_end", "answers"]
+    rows = read_table(Table(tables.coverage(step)), names)
+    rows = rows.filter(pc.greater(rows["window_end"], instant(since)))
+    rows = rows.group_by("window_start").aggregate([("answers", "max")]).sort_by("window_start")
+    return rows["window_start"].combine_chunks(), np.cumsum(np.asarray(rows["answers_max"])[::-1])
 
 
 def relative_error(was: str, true: str) -> str:
