@@ -216,8 +216,9 @@ def test_the_newest_audit_is_read_offline(page: Page, embedded: Embedded) -> Non
     row.get_by_role("link", name="Passed", exact=True).click()
     expect(view.get_by_text(f"{CLAIMS} of {CLAIMS} expectations hold.")).to_be_visible()
     expect(view.get_by_role("heading", level=1)).to_contain_text("rides: audit")
-    expectations = view.get_by_role("table").filter(has_text="Observed")
-    claims = expectations.locator("tbody tr")
+    slacks = view.get_by_role("table").filter(has_text="arrival to answer")
+    expect(slacks.locator("tbody tr").filter(has_text="fixed").first).to_be_visible()
+    claims = view.get_by_role("table").filter(has_text="Expectation").locator("tbody tr")
     expect(claims).to_have_count(CLAIMS)
     expect(claims.filter(has_text="holds")).to_have_count(CLAIMS)
     expect(claims.filter(has_text="Every compared answer equals its recomputation")).to_have_count(
