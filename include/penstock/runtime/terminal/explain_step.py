@@ -27,8 +27,9 @@ from penstock.runtime.terminal.words import (
 )
 
 ASSUMPTIONS = (
-    "a record's value says nothing of its lateness; records are late independently of each other,"
-    " and a window holds as many as quality says, or more. Coverage is that of the whole window"
+    "until corrections tell: a record's value says nothing of its lateness, records are late"
+    " independently of each other, and a window holds as many as quality says, or more. Coverage"
+    " is that of the whole window"
 )
 
 
