@@ -162,7 +162,7 @@ class SlackConfig(Model):
         " needs quality.",
     )
     quantile: Quantile | None = Field(
-        default=None, description="K as the recent lateness asks for; needs quality."
+        default=None, description="K as the last windows turned out to need; needs quality."
     )
 
     @model_validator(mode="after")

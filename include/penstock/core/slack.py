@@ -20,7 +20,7 @@ class SlackPolicy(StrEnum):
     MAX_DELAY = "max_delay"  # the greatest lateness so far (MP-K-slack)
     PD = "pd"  # a share of the greatest lateness, steered by coverage, as published (HPM)
     PD_FINAL = "pd_final"  # the same of final coverage, with gains from the delay of its loop
-    QUANTILE = "quantile"  # what the recent lateness asks for, steered by violations
+    QUANTILE = "quantile"  # what the last windows turned out to need, steered by violations
 
 
 class BlockKind(StrEnum):

@@ -16,7 +16,7 @@ from penstock.core.patient import Patient
 from penstock.core.step import StepSpec
 from penstock.lake.history.position import Position, position
 from penstock.lake.proof.figures import LEAST_WINDOWS, Figures, fed_back, figures_of
-from penstock.lake.proof.present import required_at
+from penstock.lake.proof.present import patient_at
 from penstock.lake.storage.tables import Tables
 
 APART = 0.25
@@ -37,7 +37,8 @@ def all_doubts(tables: Tables, pipeline: Pipeline) -> list[str]:
 
 def doubts(tables: Tables, pipeline: Pipeline, step: StepSpec) -> list[str]:
     """Of a step with a quality target, a sentence each; none: nothing stands against it."""
-    quality, at = pipeline.steps[step.name].quality, position(tables, step)
+    quality = pipeline.steps[step.name].quality
+    at = None if quality is None else position(tables, step)
     if quality is None or at is None:
         return []
     found = [said] if (said := warming(tables, step, at)) else []
@@ -53,7 +54,7 @@ def doubts(tables: Tables, pipeline: Pipeline, step: StepSpec) -> list[str]:
 
 def warming(tables: Tables, step: StepSpec, at: Position) -> str:
     """Whether K is the greatest lateness so far, as too few windows are final; empty: it is not."""
-    known = required_at(tables, step, at)
+    known = patient_at(tables, step, at)
     return "" if known is None or known.steady else unknown(known)
 
 

@@ -8,7 +8,7 @@ Source: HPM (coverage threshold); theory sections 1 and 2 for epsilon / rho and 
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -143,10 +143,7 @@ def _values(
     tables: Tables, pipeline: Pipeline, step: StepSpec, at: Position
 ) -> tuple[float, dict[str, float]]:
     """CV^2 of the newest values, and how great late ones are, by measure."""
-    overs = dict[Expression, str]()
-    for m in step.measures:
-        if m.function in SUMS and m.over is not None:
-            overs[m.over] = f"{overs[m.over]}, {m.name}" if m.over in overs else m.name
+    overs = named(m for m in step.measures if m.function in SUMS)
     if not overs:
         return 0.0, {}
     newest = Spans("arrival_seq", ((max(0, at.sealed.seq - SAMPLE + 1), at.sealed.seq),))
@@ -168,6 +165,15 @@ def _values(
             total = float((layout.total(i, late) / unit).sum())
             ratios[name] = total / count / mean
     return cv2, ratios
+
+
+def named(measures: Iterable[MeasureSpec]) -> dict[Expression, str]:
+    """What some measures are over, each with the names of those that are over it."""
+    found = dict[Expression, str]()
+    for m in measures:
+        if m.over is not None:
+            found[m.over] = f"{found[m.over]}, {m.name}" if m.over in found else m.name
+    return found
 
 
 def _plain(over: Expression, rows: pa.Table) -> np.ndarray:

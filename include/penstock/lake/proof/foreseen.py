@@ -19,7 +19,7 @@ from penstock.core.patient import Patient
 from penstock.core.step import StepSpec
 from penstock.lake.ingest.sample import Sample
 from penstock.lake.proof.doubts import OF_VALUES, few, no_feedback, unknown, values_decide
-from penstock.lake.proof.figures import LEAST_WINDOWS, fed_back
+from penstock.lake.proof.figures import LEAST_WINDOWS, fed_back, named
 from penstock.lake.storage.tables import Tables
 
 LATEST = 0.05
@@ -84,11 +84,7 @@ def _late_values(sample: Sample, step: StepSpec, kept: np.ndarray) -> dict[str, 
     lags = sample.lateness[kept]
     late = lags > max(0, int(np.quantile(lags, 1 - LATEST)))
     rows, found = sample.columns.filter(pa.array(kept)), {}
-    overs = dict[Expression, str]()
-    for m in step.judged:
-        if m.function in OF_VALUES and m.over is not None:
-            overs[m.over] = f"{overs[m.over]}, {m.name}" if m.over in overs else m.name
-    for over, name in overs.items():
+    for over, name in named(m for m in step.judged if m.function in OF_VALUES).items():
         values = _plain(over, rows)
         there = np.isfinite(values)
         some = values[there & late]

@@ -13,7 +13,7 @@ from penstock.lake.log.blocks import newest_live_before, slack_changes
 from penstock.lake.storage.tables import Tables
 
 
-def required_at(tables: Tables, step: StepSpec, at: Position) -> Patient | None:
+def patient_at(tables: Tables, step: StepSpec, at: Position) -> Patient | None:
     """The controller as it was left; none: no policy is in force that measures final windows."""
     spec = slack_changes(tables, step.name)[-1].spec
     kind = KINDS.get(spec.policy)
@@ -34,7 +34,7 @@ def since(tables: Tables, step: StepSpec, at: Position) -> int:
     Under ``quantile`` and ``pd_final`` once it knows enough: before that K is the greatest lateness
     so far.
     """
-    known = required_at(tables, step, at)
+    known = patient_at(tables, step, at)
     if known is not None:
         return FOREVER if known.since is None else known.since
     changes = slack_changes(tables, step.name)
