@@ -4,11 +4,13 @@ from penstock.core.errors import ConfigError
 from penstock_airflow import wiring
 
 catalog = wiring.catalog()
-if problems := catalog.errors:
+_cluster, wrong = wiring.cluster()
+if problems := [*catalog.errors, *wrong]:
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
     lines = "\n".join(f"  {problem}" for problem in problems)
+    where = "files of pipelines and cluster" if wrong else "pipeline files"
     former = ", ".join(sorted(catalog.standing_in)) or "none"
     raise ConfigError(
-        f"{count} in the pipeline files; no DAG of these pipelines is up to date:\n{lines}\n"
+        f"{count} in the {where}; no DAG of these pipelines is up to date:\n{lines}\n"
         f"By their last valid definition run: {former}"
     )

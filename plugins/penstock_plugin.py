@@ -17,7 +17,7 @@ PREFIX = "/penstock"
 
 
 class PenstockPlugin(AirflowPlugin):
-    """Quality reports behind Airflow's login, an entry in its navigation, the listener."""
+    """Two pages behind Airflow's login with their entries in its navigation, the listener."""
 
     name = "penstock"
     external_views: ClassVar[list[dict[str, str]]] = [
@@ -28,7 +28,15 @@ class PenstockPlugin(AirflowPlugin):
             "url_route": "quality",
             "icon": f"{PREFIX}/static/quality.svg",
             "icon_dark_mode": f"{PREFIX}/static/quality_dark.svg",
-        }
+        },
+        {
+            "name": "Cluster",
+            "href": f"{PREFIX}/cluster",
+            "destination": "nav",
+            "url_route": "cluster",
+            "icon": f"{PREFIX}/static/cluster.svg",
+            "icon_dark_mode": f"{PREFIX}/static/cluster_dark.svg",
+        },
     ]
     listeners: ClassVar[list[ModuleType]] = [listeners]
     priority_weight_strategies: ClassVar[list[type[PersonsFirst]]] = [PersonsFirst]

@@ -9,7 +9,9 @@ from penstock.config.settings import Settings
 from penstock.control.job import Outcome, run_job
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
-from penstock.lake.history.maintain import maintain_pipeline
+from penstock.lake.cluster.load import forget
+from penstock.lake.cluster.scalings import scalings_spec
+from penstock.lake.history.maintain import maintain_pipeline, maintain_table
 from penstock.lake.history.merging import merge
 from penstock.lake.proof.freezing import Freezer
 from penstock.lake.storage.tables import Tables
@@ -20,6 +22,7 @@ log = logging.getLogger(__name__)
 def maintain(request: JobRequest, settings: Settings) -> Outcome:  # noqa: ARG001  every pipeline
     """Every pipeline's tables, one after the other; nothing here needs a JVM."""
     pipelines = catalog_in_force(settings).pipelines
+    maintain_table(scalings_spec(settings.lake_uri))
     return {"pipelines": {p.name: maintained(Tables(settings.lake_uri, p.name), p)
                           for p in pipelines}}  # fmt: skip
 
@@ -31,6 +34,7 @@ def maintained(tables: Tables, pipeline: Pipeline) -> Outcome:
         log.info("%s: %s", pipeline.name, said)
     chosen = merge(tables, pipeline)
     found = {name: what for name, what in (("freeze", said), ("answers", chosen)) if what}
+    forget(tables, SystemClock().now())
     return found | maintain_pipeline(tables, pipeline)
 
 

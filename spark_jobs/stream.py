@@ -9,6 +9,8 @@ from penstock.core.request import JobRequest
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
+from penstock.spark.alike import require_alike
+from penstock.spark.load import watched
 from penstock.spark.session import open_session, settings_of
 from penstock.spark.stream_host import StreamHost
 
@@ -21,8 +23,11 @@ def stream(request: JobRequest, settings: Settings) -> Outcome:
         Heart(StreamPaths(settings.streams, pipeline.name)) as heart,
         open_session(f"stream__{pipeline.name}", settings_of(settings)) as spark,
     ):
-        host = StreamHost(spark, tables, pipeline, settings.home, SystemClock(), heart)
-        host.run()
+        require_alike(spark, settings)
+        clock = SystemClock()
+        host = StreamHost(spark, tables, pipeline, settings.home, clock, heart)
+        with watched(spark, tables, settings, clock, lambda: host.progress):
+            host.run()
         return {"pipeline": pipeline.name, "stopped": heart.should_stop()}
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
-from penstock.config.catalog import line_of
+from penstock.config.cluster import checked_cluster
 from penstock.config.kept import catalog_in_force
 from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
+from penstock.config.yaml_file import line_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.place import is_remote, path_of
@@ -70,11 +71,22 @@ def validate(settings: Settings, _arguments: argparse.Namespace) -> int:
         ]
         if not found:
             _CONSOLE.print(f"[green]✓[/] {pipeline.name}: {steps}", highlight=False, soft_wrap=True)
+    errors += _problems_of_cluster(settings)
     for problem in errors:
         _ERRORS.print(f"✗ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
     if not catalog.pipelines and not catalog.errors:
         _CONSOLE.print(f"{settings.pipelines} holds no pipeline file (*.yaml).", markup=False)
     return 1 if errors else 0
+
+
+def _problems_of_cluster(settings: Settings) -> list[ConfigProblem]:
+    if not settings.cluster.exists():
+        return []
+    found, problems = checked_cluster(settings.cluster)
+    if found is not None:
+        said = f"[green]✓[/] {settings.cluster.name}: pool {found.pool.value}"
+        _CONSOLE.print(said, highlight=False, soft_wrap=True)
+    return problems
 
 
 def backup(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -92,6 +104,24 @@ def restore(settings: Settings, arguments: argparse.Namespace) -> int:
     return backup.restore(settings, folder, SystemClock(), _CONSOLE, replace=arguments.replace)
 
 
+def cluster(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Start, stop or show the cluster of include/cluster.yaml; status 1 when it is not whole."""
+    from penstock.runtime.cluster import control, report
+
+    settings = terminal.anchored(settings)
+    if arguments.what == "up":
+        with _CONSOLE.status("starting") as spinner:
+            state = control.up(settings, lambda now: spinner.update(report.told(now)))
+        said = f"{state.url} has {state.registered} nodes. To run there: PENSTOCK_SPARK_MASTER="
+        _CONSOLE.print(f"{said}{state.url}", markup=False, highlight=False, soft_wrap=True)
+        return 0
+    if arguments.what == "down":
+        said = "stopped" if control.down(settings) else "nothing was running"
+        _CONSOLE.print(f"cluster: {said}")
+        return 0
+    return 0 if report.show_status(settings, SystemClock(), _CONSOLE) else 1
+
+
 def demo(settings: Settings, arguments: argparse.Namespace) -> int:
     """Run the whole loop on the flights of 2013 and show what came out."""
     from penstock.runtime.demo.run import run_demo
@@ -99,7 +129,7 @@ def demo(settings: Settings, arguments: argparse.Namespace) -> int:
     return run_demo(settings, arguments.setup_seconds)
 
 
-_ALL = (up, down, status, validate, *terminal.COMMANDS, backup, restore, demo)
+_ALL = (up, down, status, validate, *terminal.COMMANDS, backup, restore, cluster, demo)
 COMMANDS = {command.__name__: command for command in _ALL}
 
 
@@ -114,6 +144,7 @@ def parser() -> argparse.ArgumentParser:
     parts["demo"].add_argument(
         "--setup-seconds", type=float, default=0.0, help="what set-up took before, to be shown"
     )
+    parts["cluster"].add_argument("what", choices=("up", "down", "status"))
     for name in ("backup", "restore"):
         parts[name].add_argument("folder", type=_folder, metavar="DIR", help="of backups")
     parts["restore"].add_argument(

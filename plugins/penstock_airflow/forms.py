@@ -59,10 +59,36 @@ def audit() -> dict[str, Param]:
     }
 
 
+def scaling() -> dict[str, Param]:
+    """Fields of ``scale__cluster``."""
+    return {
+        "nodes": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            title="Nodes",
+            description="How many there should be; empty: as the rules say.",
+        ),
+        "reason": Param(
+            None,
+            type=["null", "string"],
+            title="Reason",
+            description="Why; kept with the decision.",
+        ),
+        "dry_run": Param(
+            False,
+            type=["null", "boolean"],
+            title="Dry run",
+            description="Only say what would be done.",
+        ),
+    }
+
+
 FORMS: dict[str, Callable[[], dict[str, Param]]] = {
     "audit": audit,
     "correct": correction,
     "preload": preload,
+    "scale": scaling,
 }
 JOBS = {*FORMS, "correct_soon", "audit", "stream", "maintain"}
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from airflow.sdk import Asset
 
 from penstock.config.catalog import Catalog
+from penstock.config.cluster import Cluster, checked_cluster
 from penstock.config.kept import catalog_in_force, keep
 from penstock.config.pipeline import Pipeline
+from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import StreamSpec
@@ -35,6 +37,12 @@ def catalog() -> Catalog:
     with suppress(OSError):
         keep(here, found)
     return found
+
+
+def cluster() -> tuple[Cluster | None, list[ConfigProblem]]:
+    """The node pool, or what is wrong with its file; without a file there is neither."""
+    file = settings().cluster
+    return checked_cluster(file) if file.exists() else (None, [])
 
 
 def answers(pipeline: str) -> Asset:

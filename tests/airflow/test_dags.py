@@ -25,8 +25,8 @@ correction: {cron: "*/5 * * * *", soon: {span: PT5M}}
 BROKEN = LIVE.replace("per_plate: {keys: [plate],", "per_plate: {kees: [plate],")
 
 
-def parse(folder: Path, pipelines: Path) -> dict[str, Any]:
-    environment = child_variables(folder) | {"PENSTOCK_PIPELINES": str(pipelines)}
+def parse(folder: Path, pipelines: Path, **more: str) -> dict[str, Any]:
+    environment = child_variables(folder) | {"PENSTOCK_PIPELINES": str(pipelines)} | more
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("parse_dags.py")), str(ROOT / "dags")],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
@@ -50,7 +50,7 @@ def test_each_valid_pipeline_has_its_dags(parsed: dict[str, Any]) -> None:
     assert set(parsed["dags"]) == {
         "preload__flights", "stream__flights", "correct__flights", "audit__flights",
         "stream__sensors", "correct__sensors", "correct_soon__sensors", "audit__sensors",
-        "maintain__lake",
+        "maintain__lake", "scale__cluster",
     }  # fmt: skip
 
 
@@ -107,7 +107,36 @@ def test_every_dag_explains_itself(parsed: dict[str, Any]) -> None:
 
 def test_spark_jobs_wait_for_their_turn_and_streams_do_not(parsed: dict[str, Any]) -> None:
     for name, dag in parsed["dags"].items():
-        assert dag["pools"] == (["default_pool"] if name.startswith("stream__") else ["spark"])
+        waits = not name.startswith(("stream__", "scale__"))
+        assert dag["pools"] == (["spark"] if waits else ["default_pool"])
+
+
+def test_the_cluster_is_scaled_step_by_step_when_its_load_asks_for_it(
+    parsed: dict[str, Any],
+) -> None:
+    dag = parsed["dags"]["scale__cluster"]
+    assert dag["schedule"] == "AssetTriggeredTimetable"
+    text = json.dumps(dag["serialized"])
+    assert "penstock_airflow.scaling.LoadTrigger" in text
+    tasks = dag["serialized"]["dag"]["tasks"]
+    after = {t["__var"]["task_id"]: t["__var"].get("downstream_task_ids", []) for t in tasks}
+    assert after == {"observe": ["decide"], "decide": ["act"], "act": ["verify"], "verify": []}
+    assert set(dag["params"]) == {"nodes", "reason", "dry_run"}
+
+
+def test_hours_of_the_cluster_are_a_schedule_and_a_wrong_file_is_an_import_error(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("scale:\n  schedule:\n    - {cron: '0 8 * * 1-5', least: 3}\n")
+    (tmp_path / "pipelines").mkdir()
+    found = parse(tmp_path, tmp_path / "pipelines", PENSTOCK_CLUSTER=str(file))
+    assert found["dags"]["scale__cluster"]["schedule"] == "AssetOrTimeSchedule"
+    file.write_text("nodes: {moost: 3}")
+    found = parse(tmp_path, tmp_path / "pipelines", PENSTOCK_CLUSTER=str(file))
+    assert "scale__cluster" not in found["dags"]
+    said = found["errors"]["report_config_errors.py"]
+    assert f"{file}:1  nodes.moost  unknown key. Did you mean most?" in said
 
 
 def test_a_live_stream_is_continuous_and_a_bounded_one_is_started_by_hand(
@@ -128,7 +157,7 @@ def test_a_soon_correction_follows_the_asset_of_a_watcher(parsed: dict[str, Any]
 def test_every_field_of_every_form_is_explained_and_may_be_left_alone(
     parsed: dict[str, Any],
 ) -> None:
-    asked = ("correct__", "preload__")
+    asked = ("correct__", "preload__", "scale__")
     forms = [d["params"] for n, d in parsed["dags"].items() if n.startswith(asked)]
     assert all(forms)
     for form in forms:

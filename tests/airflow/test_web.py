@@ -17,7 +17,10 @@ from penstock_airflow.web.overview import sites
 pytestmark = pytest.mark.airflow
 
 REPORT = "validations/flights/scheduled__2013-10-01T00%3A00%3A00%2B00%3A00/x/audit.html"
-PAGES = ("/penstock/", f"/penstock/docs/flights/{REPORT}", "/penstock/static/penstock.css")
+PAGES = (
+    "/penstock/", f"/penstock/docs/flights/{REPORT}", "/penstock/static/penstock.css",
+    "/penstock/cluster",
+)  # fmt: skip
 TRAVERSALS = (
     "..%2f..%2fsecret.html",
     "%2e%2e/%2e%2e/secret.html",

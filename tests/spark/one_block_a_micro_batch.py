@@ -1,4 +1,7 @@
-"""A stream host that takes one block a micro-batch: to be killed in mid-run by a test."""
+"""A stream host that takes one block a micro-batch: to be killed in mid-run by a test.
+
+It stops once a file ``stop`` lies in its home folder.
+"""
 
 import sys
 
@@ -6,14 +9,19 @@ from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.lake.storage.tables import Tables
+from penstock.spark.alike import require_alike
+from penstock.spark.load import watched
 from penstock.spark.session import open_session, settings_of
 from penstock.spark.stream_host import StreamHost
 from tests.doubles import RecordingPulse
 
 if __name__ == "__main__":
-    settings = Settings()
+    settings, clock = Settings(), SystemClock()
     pipeline = Catalog.read(settings.pipelines).pipeline(sys.argv[1])
     tables = Tables(settings.lake_uri, pipeline.name)
+    pulse = RecordingPulse(lambda _: (settings.home / "stop").exists())
     with open_session("killed", settings_of(settings)) as spark:
-        host = StreamHost(spark, tables, pipeline, settings.home, SystemClock(), RecordingPulse())
-        host.run(records=1)
+        require_alike(spark, settings)
+        host = StreamHost(spark, tables, pipeline, settings.home, clock, pulse)
+        with watched(spark, tables, settings, clock, lambda: host.progress):
+            host.run(records=1)

@@ -7,13 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from penstock.config.nodes import require_size
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_in
 from penstock.config.step import StepConfig, config_of, kind_of
+from penstock.config.yaml_file import Unreadable, read_yaml
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
 from penstock.core.window import micros
@@ -95,27 +94,11 @@ def read_pipeline(
         copy: a file that holds what that one held.
     """
     try:
-        text = (copy or path).read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        if not isinstance(node, yaml.MappingNode):
-            said = "is empty or not a mapping"
-            return None, [ConfigProblem(path, 1, "file", said, "See the docs")]
-        require_size(node)
-        lines = dict(_lines(node, ()))
-        doubled = list(_doubled(node, ()))
-        content = _content(node)
-    except yaml.MarkedYAMLError as broken:
-        mark = broken.problem_mark
-        line = mark.line + 1 if mark is not None else 1
-        return None, [ConfigProblem(path, line, "yaml", str(broken.problem), "Mend the YAML")]
-    except RecursionError:
-        said = "is nested too deeply, or holds itself"
-        return None, [ConfigProblem(path, 1, "yaml", said, "Mend the YAML")]
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as broken:
-        return None, [ConfigProblem(path, 1, "file", f"cannot be read: {broken}", "Mend the file")]
-    twice = [
-        ConfigProblem(path, line, dots(loc), "stands twice", "Delete one") for loc, line in doubled
-    ]
+        file = read_yaml(path, copy)
+    except Unreadable as broken:
+        return None, [broken.problem]
+    content, lines = file.content, file.lines
+    twice = [*file.doubled]
     twice += [
         ConfigProblem(path, line_in((name,), lines), name, "unknown key", "Name the file instead")
         for name in ("name", "path")
@@ -125,7 +108,7 @@ def read_pipeline(
     try:
         pipeline = Pipeline.model_validate(content)
     except ValidationError as wrong:
-        found = [problem_in(dict(e), path, lines) for e in wrong.errors()]
+        found = [problem_in(dict(e), path, lines, Pipeline) for e in wrong.errors()]
         found += _expressions(_readable_steps(content), _readable_types(content), path, lines)
         return None, sorted([*twice, *found], key=lambda p: p.line)
     problems = [*twice, *_expressions(pipeline.steps, pipeline.types, path, lines)]
@@ -140,21 +123,6 @@ def _kept_too_short(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[Confi
         span = TypeAdapter(timedelta).dump_python(timedelta(microseconds=least), mode="json")
         remedy = f"Keep at least {span}"
         yield ConfigProblem(pipeline.path, line_in(("keep",), lines), "keep", said, remedy)
-
-
-def line_of(path: Path, keys: Loc) -> int:
-    """The line of some keys in a file that was read before."""
-    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    return 1 if node is None else line_in(keys, dict(_lines(node, ())))
-
-
-def _content(node: yaml.MappingNode) -> dict[Any, Any]:
-    loader = yaml.SafeLoader("")
-    try:
-        content: dict[Any, Any] = loader.construct_document(node)
-    finally:
-        loader.dispose()
-    return content
 
 
 def _readable_types(content: dict[Any, Any]) -> dict[str, ColumnType]:
@@ -192,25 +160,3 @@ def _expressions(
             loc: Loc = ("steps", name, *part.split("."))
             problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), said))
     return problems
-
-
-def _lines(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:
-    yield loc, node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield from _lines(value, (*loc, key.value))
-            yield (*loc, key.value), key.start_mark.line + 1
-    elif isinstance(node, yaml.SequenceNode):
-        for i, value in enumerate(node.value):
-            yield from _lines(value, (*loc, i))
-
-
-def _doubled(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen = set()
-    for key, value in node.value:
-        if key.value in seen:
-            yield (*loc, key.value), key.start_mark.line + 1
-        seen.add(key.value)
-        yield from _doubled(value, (*loc, key.value))

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from penstock.config import remedies
-from penstock.config.pipeline import Pipeline
 from penstock.config.step import config_of
 
 Loc = tuple[str | int, ...]
@@ -39,18 +38,20 @@ class ConfigProblem:
         return f"{said}. {self.remedy}" if self.remedy else said
 
 
-def problem_in(error: dict[str, Any], path: Path, lines: dict[Loc, int]) -> ConfigProblem:
-    """An error of validation, as people are told of it."""
+def problem_in(
+    error: dict[str, Any], path: Path, lines: dict[Loc, int], model: type[BaseModel]
+) -> ConfigProblem:
+    """An error of validation, as people are told of it; ``model``: of the whole file."""
     full: Loc = tuple(part for part in error["loc"] if part != "[key]")
     loc = full[:KIND] + full[KIND + 1 :] if full[:1] == ("steps",) else full
     message = str(error["msg"]).removeprefix("Value error, ")
     remedy = ""
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(loc[-1]), _fields(full), 1, 0.5)
+        near = difflib.get_close_matches(str(loc[-1]), _fields(full, model), 1, 0.5)
         message = "unknown key"
-        remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_fields(full))}"
+        remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_fields(full, model))}"
     elif error["type"] == "missing":
-        message, remedy = "is missing", f"Add {loc[-1]}: {_meaning(full)}"
+        message, remedy = "is missing", f"Add {loc[-1]}: {_meaning(full, model)}"
     elif meant := remedies.of_value(str(error["type"]), error["input"], message):
         message, remedy = meant
     elif error["type"] == "string_pattern_mismatch":
@@ -60,9 +61,8 @@ def problem_in(error: dict[str, Any], path: Path, lines: dict[Loc, int]) -> Conf
     return ConfigProblem(path, line_in(loc, lines), dots(loc) or "file", message, remedy)
 
 
-def _model(loc: Loc) -> type[BaseModel]:
+def _model(loc: Loc, model: type[BaseModel]) -> type[BaseModel]:
     """The model that a location lies in."""
-    model: type[BaseModel] = Pipeline
     if loc[:1] == ("steps",) and len(loc) > KIND:
         model, loc = config_of(str(loc[KIND])), loc[KIND + 1 :]
     for part in loc[:-1]:
@@ -73,13 +73,13 @@ def _model(loc: Loc) -> type[BaseModel]:
     return model
 
 
-def _fields(loc: Loc) -> list[str]:
-    fields = _model(loc).model_fields
+def _fields(loc: Loc, model: type[BaseModel]) -> list[str]:
+    fields = _model(loc, model).model_fields
     return [f.alias or n for n, f in fields.items() if n not in {"name", "path"} and not f.exclude]
 
 
-def _meaning(loc: Loc) -> str:
-    known = _model(loc).model_fields.get(str(loc[-1]))
+def _meaning(loc: Loc, model: type[BaseModel]) -> str:
+    known = _model(loc, model).model_fields.get(str(loc[-1]))
     return (known.description or "") if known else ""
 
 

@@ -23,6 +23,9 @@ class Settings(BaseSettings):
     pipelines: Path = Field(
         default=ROOT / "include" / "pipelines", description="One YAML file per pipeline."
     )
+    cluster: Path = Field(
+        default=ROOT / "include" / "cluster.yaml", description="The file of the node pool."
+    )
     jars: Path = Field(default=ROOT / "jars", description="Delta's jars, fetched by make.")
     port: int = Field(default=8080, ge=1, le=65535, description="Port of the user interface.")
     spark_master: str = Field(default="local[2]", description="Master URL of Spark.")
@@ -33,7 +36,7 @@ class Settings(BaseSettings):
     )
     driver_memory: str = Field(default="1g", description="Heap of a Spark driver.")
 
-    @field_validator("root", "home", "lake", "pipelines", "jars")
+    @field_validator("root", "home", "lake", "pipelines", "cluster", "jars")
     @classmethod
     def _can_be_said(cls, value: Path | str) -> Path | str:
         try:

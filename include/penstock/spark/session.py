@@ -14,6 +14,7 @@ from penstock.config.settings import JVM_FULL, JVM_FULL_SAID, JVM_OPTIONS, Setti
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.place import uri_of
 from penstock.spark import nursery
+from penstock.spark.nodes import on_a_cluster
 
 DELTA_JARS = ("delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
 KEEP_MEMORY = {
@@ -24,6 +25,8 @@ KEEP_MEMORY = {
 }
 """For Spark's Python workers: memory of one micro-batch serves the next."""
 WORKER = Path(__file__).with_name("worker")
+PACKAGES = Path(__file__).resolve().parents[2]
+"""On the path of Spark's workers; it lies at the same place on every host."""
 LOOPBACK = "127.0.0.1"
 ENDING_SECONDS = 10.0
 """From a broken connection to the end of the process behind it."""
@@ -48,10 +51,11 @@ def delta_jars(folder: Path) -> str:
 
 
 def settings_of(settings: Settings) -> dict[str, str]:
-    """Spark's configuration of a job on this machine."""
-    return configuration(
+    """Spark's configuration of a job: here, or on the cluster that the settings name."""
+    whole = configuration(
         settings.jars, master=settings.spark_master, memory=settings.driver_memory, partitions=2
     )
+    return whole | on_a_cluster(settings)
 
 
 def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> dict[str, str]:
@@ -87,6 +91,7 @@ def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> d
         "spark.sql.streaming.stopTimeout": "60s",
         **{f"spark.executorEnv.{name}": value for name, value in KEEP_MEMORY.items()},
         "spark.executorEnv.WORKER_PYTHON": sys.executable,
+        "spark.executorEnv.PYTHONPATH": str(PACKAGES),
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.python.authenticate.socketTimeout": "300s",

@@ -34,6 +34,7 @@ from penstock.lake.storage.commit import ConflictError
 from penstock.lake.storage.room import UnwrittenError
 from penstock.lake.storage.tables import Tables
 from penstock.spark.cause import cause_of
+from penstock.spark.load import Progress
 from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
 from penstock.spark.session import end_of
 from penstock.spark.watchdog import Watchdog
@@ -86,6 +87,7 @@ class StreamHost:
         self.queries: dict[str, StreamingQuery] = {}
         self._given_up: dict[str, str] = {}
         self._blocks: dict[str, int] = {}
+        self._answered: dict[str, int] = {}
         self._halt = threading.Event()
         self._ingest = threading.Thread(target=self._take, name="ingest", daemon=True)
         self._failure: BaseException | None = None
@@ -113,6 +115,7 @@ class StreamHost:
         for step in self.pipeline.specs:
             at = position(self.tables, step)
             self._blocks[step.name] = 0 if at is None else at.sealed.block
+            self._answered[step.name] = 0 if at is None else at.sealed.seq + 1
         self._ingest.start()
         try:
             for name in self.pipeline.queries:
@@ -133,6 +136,11 @@ class StreamHost:
             raise
         finally:
             self._stop()
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is: records that are sealed, and those that every step has answered."""
+        return Progress(self.door.next_seq, min(self._answered.values(), default=0))
 
     def _watch(self, done: Callable[[], bool]) -> bool:
         """See that all goes well until something is done; False: a stop was asked for."""
@@ -212,6 +220,7 @@ class StreamHost:
     def _told(self, step: str, row: dict[str, Any]) -> None:
         """Publish what a step has sealed; in a thread of Spark's."""
         self._blocks[step] = row["block"]
+        self._answered[step] = row["through_seq"] + 1
         self._micro_batches[step] += 1
         mark = instant(row["watermark_us"])
         newest = instant(row["t_max_us"])

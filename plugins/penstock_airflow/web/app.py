@@ -16,6 +16,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
+from penstock.core.clock import SystemClock
+from penstock_airflow.web.cluster import HEIGHT, WIDTH, told_instant, view
 from penstock_airflow.web.files import served_file
 from penstock_airflow.web.overview import sites, streams
 
@@ -91,6 +93,15 @@ def create_app() -> FastAPI:
         never = sorted({*pipelines} - {site.pipeline for site in found})
         page = page.render(sites=found, never=never, streams=streams(folder))
         return HTMLResponse(page, headers=REPORT_CACHE)
+
+    @app.get("/cluster")
+    def cluster() -> HTMLResponse:
+        page = views().get_template("cluster.html")
+        told = page.render(
+            view=view(Settings(), SystemClock()), width=WIDTH, height=HEIGHT,
+            told_instant=told_instant,
+        )  # fmt: skip
+        return HTMLResponse(told, headers=REPORT_CACHE)
 
     @app.get("/docs/{path:path}")
     def report(path: str, docs: Docs) -> FileResponse:

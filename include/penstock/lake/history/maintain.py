@@ -11,6 +11,8 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.crash import reached
+from penstock.lake.cluster.executors import executors_spec
+from penstock.lake.cluster.load import load_spec
 from penstock.lake.history.checkpoint import drop_former_checkpoints
 from penstock.lake.history.thinning import thin
 from penstock.lake.storage.commit import BY_HAND, KEEP_HOURS, Table, checkpoint, writer
@@ -35,7 +37,7 @@ def maintain_pipeline(tables: Tables, pipeline: Pipeline) -> dict[str, int]:
         where there were any.
     """
     gone = thin(tables, pipeline)
-    done = {name: _maintain(spec) for name, spec in specs_of(tables, pipeline).items()}
+    done = {name: maintain_table(spec) for name, spec in specs_of(tables, pipeline).items()}
     done["checkpoints"] = drop_former_checkpoints(tables)
     return gone | {name: files for name, files in done.items() if files}
 
@@ -53,6 +55,8 @@ def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
         "registry": tables.registry(),
         "freezes": tables.freezes(),
         "merges": tables.merges(),
+        "load": load_spec(tables),
+        "executors": executors_spec(tables),
     }
     for step in pipeline.specs:
         specs[f"answers/{step.name}"] = tables.answers(step)
@@ -63,7 +67,8 @@ def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
     return specs
 
 
-def _maintain(spec: TableSpec) -> int:
+def maintain_table(spec: TableSpec) -> int:
+    """Compact and vacuum one table; returns how many files it compacted."""
     table = Table(spec)
     if not table.exists():
         return 0

@@ -115,6 +115,11 @@ class Child:
         logger.info("stopped name=%s exit_code=%s", self.spec.name, code)
 
     @property
+    def pid(self) -> int | None:
+        """Of the process; none: there is none."""
+        return None if self._process is None else self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether the process runs now."""
         return self._process is not None and self._process.poll() is None

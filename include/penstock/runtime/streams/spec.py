@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from penstock.control.nodes import conf_environment
 from penstock.core.request import Job, JobRequest
 
 if TYPE_CHECKING:
@@ -103,4 +104,5 @@ def environment_of(settings: "Settings") -> dict[str, str]:
     """Variables by which a child process has the same settings and the same Python."""
     settled = {f"PENSTOCK_{n.upper()}": str(getattr(settings, n)) for n in settings.model_dump()}
     folder = str(Path(__file__).resolve().parents[3])
-    return settled | {"PYTHONPATH": folder, "PYSPARK_PYTHON": sys.executable}
+    here = {"PYTHONPATH": folder, "PYSPARK_PYTHON": sys.executable}
+    return settled | here | conf_environment(settings.spark_master, settings.home)

@@ -1,0 +1,108 @@
+"""A YAML file with the lines of its keys: what every file of ours is read by."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.config.nodes import require_size
+from penstock.config.problems import ConfigProblem, Loc, dots, line_in
+
+
+class Unreadable(Exception):  # noqa: N818  it carries a problem to whoever collects them
+    """A file that holds no keys at all."""
+
+    def __init__(self, problem: ConfigProblem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class YamlFile:
+    """What a file says.
+
+    Attributes:
+        content: keys with their values.
+        lines: where keys stand.
+        doubled: problems: keys that stand twice.
+    """
+
+    content: dict[Any, Any]
+    lines: dict[Loc, int]
+    doubled: tuple[ConfigProblem, ...]
+
+
+def read_yaml(path: Path, copy: Path | None = None) -> YamlFile:
+    """Read a file.
+
+    Args:
+        path: the file, as problems name it.
+        copy: a file that holds what that one held.
+
+    Raises:
+        Unreadable: it is no mapping.
+    """
+    try:
+        text = (copy or path).read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if not isinstance(node, yaml.MappingNode):
+            said = "is empty or not a mapping"
+            raise Unreadable(ConfigProblem(path, 1, "file", said, "See the docs"))
+        require_size(node)
+        lines = dict(_lines(node, ()))
+        doubled = tuple(
+            ConfigProblem(path, line, dots(loc), "stands twice", "Delete one")
+            for loc, line in _doubled(node, ())
+        )
+        return YamlFile(_content(node), lines, doubled)
+    except yaml.MarkedYAMLError as broken:
+        mark = broken.problem_mark
+        line = mark.line + 1 if mark is not None else 1
+        raise Unreadable(
+            ConfigProblem(path, line, "yaml", str(broken.problem), "Mend the YAML")
+        ) from broken
+    except RecursionError:
+        said = "is nested too deeply, or holds itself"
+        raise Unreadable(ConfigProblem(path, 1, "yaml", said, "Mend the YAML")) from None
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as broken:
+        said = f"cannot be read: {broken}"
+        raise Unreadable(ConfigProblem(path, 1, "file", said, "Mend the file")) from broken
+
+
+def line_of(path: Path, keys: Loc) -> int:
+    """The line of some keys in a file that was read before."""
+    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    return 1 if node is None else line_in(keys, dict(_lines(node, ())))
+
+
+def _content(node: yaml.MappingNode) -> dict[Any, Any]:
+    loader = yaml.SafeLoader("")
+    try:
+        content: dict[Any, Any] = loader.construct_document(node)
+    finally:
+        loader.dispose()
+    return content
+
+
+def _lines(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:
+    yield loc, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _lines(value, (*loc, key.value))
+            yield (*loc, key.value), key.start_mark.line + 1
+    elif isinstance(node, yaml.SequenceNode):
+        for i, value in enumerate(node.value):
+            yield from _lines(value, (*loc, i))
+
+
+def _doubled(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen = set()
+    for key, value in node.value:
+        if key.value in seen:
+            yield (*loc, key.value), key.start_mark.line + 1
+        seen.add(key.value)
+        yield from _doubled(value, (*loc, key.value))

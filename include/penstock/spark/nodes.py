@@ -1,0 +1,152 @@
+"""A session's executors: one on each node of a pool, and what they tell of themselves.
+
+Spark's own figures, asked of the driver: no port is opened for them. Source: notes of the
+standalone master: without a limit an application takes all cores of each worker, and with
+``spark.cores.max`` it never takes those of a worker that joins later; a total that the driver asks
+for can be changed while a stream runs.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from penstock.config.cluster import read_cluster
+from penstock.config.settings import Settings
+from penstock.control.nodes import registered_hosts
+from penstock.core.errors import TransientError
+
+log = logging.getLogger(__name__)
+
+HEAP = "JVMHeapMemory"
+NEVER = "100000h"
+DRIVER = "driver"
+
+
+class NoNodesError(TransientError):
+    """The cluster that a job should run on has no node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """One executor, as the driver knows it.
+
+    Attributes:
+        number: Spark's id.
+        host: address of its node.
+        active: whether it runs.
+        cores: tasks at a time.
+        busy: milliseconds that its tasks have taken, those that have ended.
+        memory: most heap that it held, bytes.
+        removed: why it went; empty: it did not, or nobody knows.
+    """
+
+    number: str
+    host: str
+    active: bool
+    cores: int
+    busy: int
+    memory: int
+    removed: str
+
+
+def on_a_cluster(settings: Settings) -> dict[str, str]:
+    """What a session needs to run on the nodes of the pool, one executor on each.
+
+    Raises:
+        NoNodesError: no node is registered.
+        ConfigError: the file of the cluster is wrong.
+    """
+    if not is_of_pool(settings):
+        return {}
+    cluster = read_cluster(settings.cluster)
+    count = len(registered_hosts(settings.home))
+    if not count:
+        raise NoNodesError(
+            f"no node is registered with {cluster.url}. See: penstock cluster status; start them:"
+            " penstock cluster up"
+        )
+    # A total is asked for from the start on only where Spark allocates by itself; least and most
+    # are the same, so that it never does.
+    allocation = "spark.dynamicAllocation"
+    return {
+        "spark.driver.host": cluster.master.host,
+        "spark.driver.bindAddress": cluster.master.host,
+        "spark.executor.cores": str(cluster.worker.cores),
+        "spark.executor.memory": cluster.worker.memory,
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        "spark.storage.decommission.rddBlocks.enabled": "true",
+        f"{allocation}.enabled": "true",
+        f"{allocation}.shuffleTracking.enabled": "true",
+        f"{allocation}.executorIdleTimeout": NEVER,
+        **{f"{allocation}.{n}Executors": str(count) for n in ("min", "initial", "max")},
+    }
+
+
+def is_of_pool(settings: Settings) -> bool:
+    """Whether jobs run on the nodes that Penstock keeps itself."""
+    if settings.spark_master.startswith("local"):
+        return False
+    return settings.cluster.exists() and read_cluster(settings.cluster).url == settings.spark_master
+
+
+class Executors:
+    """The executors of a session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext._jsc.sc()  # noqa: SLF001  no other way to it
+        self._jvm = spark.sparkContext._jvm  # noqa: SLF001
+        self._backend = self._context.schedulerBackend()
+
+    def all(self) -> list[Executor]:
+        """Those that run, and those that have gone; without a cluster the driver is one."""
+        told = self._context.statusStore().executorList(False)
+        found = [self._read(told.apply(n)) for n in range(told.size())]
+        return [each for each in found if each.number != DRIVER or each.cores]
+
+    def follow(self, hosts: Sequence[str]) -> None:
+        """Have one executor on each node.
+
+        A total says nothing of places: where a node was lost, Spark puts the executor that is
+        missing beside another one. So one of two on a node goes.
+
+        Args:
+            hosts: addresses of the nodes, each as often as nodes have it.
+        """
+        running = [each for each in self.all() if each.active]
+        wanted, have = Counter(hosts), Counter(each.host for each in running)
+        missing = wanted - have
+        spare = have - wanted
+        if missing:
+            self._ask(wanted.total())
+        for host, count in spare.items():
+            if wanted[host]:  # on a node that goes they end by themselves
+                mine = [each.number for each in running if each.host == host]
+                self._end(sorted(mine, key=int)[-count:])
+
+    def _ask(self, total: int) -> None:
+        empty = self._jvm.scala.collection.immutable.HashMap()
+        self._context.requestTotalExecutors(total, 0, empty)
+        log.info("executors asked for total=%d", total)
+
+    def _end(self, numbers: list[str]) -> None:
+        some = self._jvm.PythonUtils.toSeq(numbers)
+        adjust, failures, force = True, False, True
+        self._backend.killExecutors(some, adjust, failures, force)
+        log.info("executors ended numbers=%s", numbers)
+
+    def _read(self, told: object) -> Executor:
+        peak = told.peakMemoryMetrics()
+        return Executor(
+            number=told.id(),
+            host=told.hostPort().rpartition(":")[0],
+            active=told.isActive(),
+            cores=told.totalCores(),
+            busy=told.totalDuration(),
+            memory=peak.get().getMetricValue(HEAP) if peak.isDefined() else 0,
+            removed=told.removeReason().get() if told.removeReason().isDefined() else "",
+        )
