@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from penstock.config.cluster import MEMORY_RULE, Cluster, Hours, Master, Nodes, Scale, Worker
 from penstock.config.model import NAME_RULE
 from penstock.config.pipeline import (
     RESERVED,
@@ -40,6 +41,9 @@ from penstock.kinds.aggregate.config import AggregateConfig, WindowConfig
 from penstock.kinds.aggregate.spec import AggregateSpec
 from penstock.kinds.latest.config import LatestConfig
 from penstock.kinds.windowed.layout import layout_of
+from penstock.lake.cluster.executors import executors_spec
+from penstock.lake.cluster.load import load_spec
+from penstock.lake.cluster.scalings import scalings_spec
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 
@@ -72,6 +76,19 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`soon`", "Gives the pipeline the DAG `correct_soon__<pipeline>`.", Soon),
     ("`audit`", "", Schedule),
 )
+CLUSTER: tuple[tuple[str, str, type[BaseModel]], ...] = (
+    ("The file", "", Cluster),
+    ("`master`", "", Master),
+    ("`worker`", "", Worker),
+    ("`nodes`", "", Nodes),
+    ("`scale`", "S2J's rules: tau is busy time of tasks over time of cores.", Scale),
+    ("`schedule`", "A line each.", Hours),
+)
+OF_THE_CLUSTER = (
+    "`include/cluster.yaml`, or the file that `PENSTOCK_CLUSTER` names, says what nodes there are"
+    " and when they come and go. `penstock validate` checks it; `penstock cluster up` and the DAG"
+    " `scale__cluster` go by it ([outgrow one machine](../how-to/outgrow-one-machine.md))."
+)
 KINDS: dict[Any, str] = {
     str: "text",
     timedelta: "duration",
@@ -100,6 +117,7 @@ def pages() -> dict[str, str]:
     """Every generated page by file name."""
     return {
         "pipeline-file.md": _pipeline_file(),
+        "cluster-file.md": _cluster_file(),
         "settings.md": _settings(),
         "tables.md": _tables(),
     }
@@ -108,6 +126,13 @@ def pages() -> dict[str, str]:
 def _pipeline_file() -> str:
     parts = ["# Pipeline file", NOTE, INTRODUCTION]
     for title, text, model in SECTIONS:
+        parts += [f"## {title}", text, _table(("key", "value", "default", "meaning"), _keys(model))]
+    return _page(parts)
+
+
+def _cluster_file() -> str:
+    parts = ["# Cluster file", NOTE, OF_THE_CLUSTER]
+    for title, text, model in CLUSTER:
         parts += [f"## {title}", text, _table(("key", "value", "default", "meaning"), _keys(model))]
     return _page(parts)
 
@@ -153,7 +178,9 @@ def _rule(rule: Any) -> str:
     """What a validator of a field says of its form."""
     pattern = getattr(rule, "pattern", None)
     if pattern:
-        return "name" if pattern == NAME_RULE else "column name"
+        return {NAME_RULE: "name", MEMORY_RULE: "megabytes or gigabytes: `512m`, `2g`"}.get(
+            pattern, "column name"
+        )
     return VALIDATED.get(getattr(getattr(rule, "func", None), "__name__", ""), "")
 
 
@@ -164,7 +191,7 @@ def _plain(kind: type) -> str:
 
 
 def _link(model: type) -> str:
-    title = next(title for title, _, known in SECTIONS if known is model)
+    title = next(title for title, _, known in (*SECTIONS, *CLUSTER) if known is model)
     anchor = title.lower().replace("`", "").replace(",", "").replace(" ", "-")
     return f"[{title.replace('`', '')}](#{anchor})"
 
@@ -236,6 +263,9 @@ def _tables() -> str:
         (tables.audits(), tables.audits),
         (tables.freezes(), tables.freezes),
         (tables.merges(), tables.merges),
+        (load_spec(tables), load_spec),
+        (executors_spec(tables), executors_spec),
+        (scalings_spec("<lake>"), scalings_spec),
     ]
     parts = [
         "# Tables",
@@ -251,7 +281,7 @@ def _tables() -> str:
         split = f"Partitioned by `{'`, `'.join(spec.partitioned)}`." if spec.partitioned else ""
         columns = [f"`{f.name}` {SHORT[f.type]}" for f in spec.schema]
         said = " ".join(str(made_by.__doc__).split()).replace("``", "`")
-        name = place.removeprefix("<lake>/<pipeline>/").split("/")[0]
+        name = place.removeprefix("<lake>/").split("/")[1]
         parts += [f"## `{name}`", f"`{place}`", f"{said} {split}".strip(), ", ".join(columns) + "."]
     return _page(parts)
 

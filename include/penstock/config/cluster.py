@@ -16,7 +16,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.scaling import Rules
 from penstock.core.window import micros
 
-Memory = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*[mg]$")]
+MEMORY_RULE = r"^[1-9][0-9]*[mg]$"
+Memory = Annotated[str, StringConstraints(pattern=MEMORY_RULE)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Span = Annotated[timedelta, Field(ge=timedelta(0))]
 
@@ -25,7 +26,6 @@ class PoolKind(StrEnum):
     """Where nodes come from."""
 
     STANDALONE = "standalone"
-    COMPOSE = "compose"
 
 
 class Master(Model):

@@ -27,14 +27,14 @@ def test_the_file_that_comes_with_the_project_is_valid() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("pool: k8s", ":1  pool  Input should be 'standalone' or 'compose'"),
+        ("pool: k8s", ":1  pool  Input should be 'standalone'"),
         ("nodes: {least: 3, start: 1}", ":1  nodes  start (1) lies outside of least (3)"),
         ("nodes:\n  moost: 3", ":2  nodes.moost  unknown key. Did you mean most?"),
         ("worker: {memory: 1}", ":1  worker.memory  "),
         ("scale:\n  out_after: 30s", ":2  scale.out_after  '30s' is not a duration. Write PT30S"),
         ("scale: {idle: 0.5}", ":1  scale  idle (0.5) must lie below half of busy (0.4)"),
         ("scale:\n  schedule:\n  - {cron: nine, least: 3}", ":3  scale.schedule.0.cron  'nine'"),
-        ("pool: standalone\npool: compose", ":2  pool  stands twice. Delete one"),
+        ("pool: standalone\npool: standalone", ":2  pool  stands twice. Delete one"),
         ("", ":1  file  is empty or not a mapping"),
     ],
 )

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from penstock.config.cluster import Cluster, PoolKind, read_cluster
+from penstock.config.cluster import Cluster, read_cluster
 from penstock.config.settings import Settings
 from penstock.control.nodes import STATE_FILE
-from penstock.core.errors import ConfigError, TransientError
+from penstock.core.errors import TransientError
 from penstock.runtime.cluster.standalone import SLOTS
 from penstock.runtime.cluster.state import ClusterFiles, ClusterState
 from penstock.runtime.embedded import privacy
@@ -46,8 +46,6 @@ def up(settings: Settings, told: Callable[[ClusterState], None]) -> ClusterState
         TransientError: nodes did not come.
     """
     cluster = cluster_of(settings)
-    if cluster.pool is not PoolKind.STANDALONE:
-        raise ConfigError(f"the pool {cluster.pool.value} is kept elsewhere: see the how-to")
     files = ClusterFiles(settings.home)
     os.umask(privacy.OWNER_ONLY)
     files.folder.mkdir(parents=True, exist_ok=True)
