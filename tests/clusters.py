@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 import psutil
 
 from penstock.config.settings import Settings
 from penstock.control.nodes import conf_environment
+from penstock.core.clock import SystemClock
 from penstock.runtime.cluster import control
+from penstock.runtime.cluster.standalone import Standalone
 from penstock.runtime.cluster.state import ClusterFiles, ClusterState
+from penstock.runtime.cluster.supervisor import ClusterSupervisor
+from penstock.runtime.streams.paths import take_lock
+from tests.hosts import Hosts
 
 
 @dataclass(frozen=True)
@@ -74,23 +80,54 @@ def free_port() -> int:
 
 
 @contextmanager
-def a_cluster(home: Path, nodes: int, more: str = "") -> Iterator[TestCluster]:
-    """A cluster of so many nodes below a home folder; down at the end."""
+def a_cluster(home: Path, nodes: int, hosts: Hosts | None = None) -> Iterator[TestCluster]:
+    """A cluster of so many nodes below a home folder; down at the end.
+
+    Args:
+        home: the folder.
+        nodes: that it starts with.
+        hosts: where they run; none: on addresses of this machine's own.
+    """
     home.mkdir(parents=True, exist_ok=True)
+    here = "127.0.0.1" if hosts is None else hosts.here
     port = free_port()
     file = home / "cluster.yaml"
     file.write_text(
-        f"master: {{port: {port}}}\nworker: {{cores: 1, memory: 512m}}\n"
-        f"nodes: {{start: {nodes}, least: 1, most: 4}}\n{more}"
+        f"master: {{host: {here}, port: {port}}}\nworker: {{cores: 1, memory: 512m}}\n"
+        f"nodes: {{start: {nodes}, least: 1, most: 4}}\n"
     )
     settings = Settings(
-        home=home, cluster=file, spark_master=f"spark://127.0.0.1:{port}",
+        home=home, cluster=file, spark_master=f"spark://{here}:{port}",
         pipelines=home / "pipelines", driver_memory="512m",
     )  # fmt: skip
     umask = os.umask(0o077)
     try:
-        control.up(settings, lambda _: None)
-        yield TestCluster(settings)
+        with _kept(settings, hosts):
+            yield TestCluster(settings)
     finally:
         control.down(settings)
         os.umask(umask)
+
+
+@contextmanager
+def _kept(settings: Settings, hosts: Hosts | None) -> Iterator[None]:
+    """By a supervisor of its own, or, on hosts that only a test has, by one in this process."""
+    if hosts is None:
+        control.up(settings, lambda _: None)
+        yield
+        return
+    files, cluster = ClusterFiles(settings.home), control.cluster_of(settings)
+    files.want(cluster.nodes.start)
+    lock = take_lock(files.lock)
+    assert lock is not None
+    pool = Standalone(settings, cluster, SystemClock(), hosts.site)
+    supervisor = ClusterSupervisor(files, pool)
+    thread = Thread(target=supervisor.run, name="cluster")
+    thread.start()
+    try:
+        control.wait(settings, cluster.scale.come, lambda _: None)
+        yield
+    finally:
+        supervisor.stop.set()
+        thread.join()
+        os.close(lock)

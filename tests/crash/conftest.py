@@ -13,6 +13,7 @@ from penstock.config.settings import Settings
 from tests.crash.life import Life
 from tests.crash.points import Reached, read_trace
 from tests.crash.rows import Kept
+from tests.crash.scaling import scaled_apart
 from tests.lakes import Lake
 from tests.spark.conftest import spark
 from tests.spark.freezing import copied, due_lake, maintained_apart
@@ -73,6 +74,14 @@ def freezing(due: Lake, tmp_path_factory: pytest.TempPathFactory) -> list[Reache
     """What that run reaches."""
     home = tmp_path_factory.mktemp("freezing")
     assert maintained_apart(copied(due, home).home, home / "trace") == 0
+    return read_trace(home / "trace")
+
+
+@pytest.fixture(scope="session")
+def scaling(tmp_path_factory: pytest.TempPathFactory) -> list[Reached]:
+    """What a run of ``scale__cluster`` reaches."""
+    home = tmp_path_factory.mktemp("scaling")
+    assert scaled_apart(home, home / "trace") == 0
     return read_trace(home / "trace")
 
 

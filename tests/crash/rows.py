@@ -41,6 +41,12 @@ OF_A_FREEZE = [
     for side in ("before", "within", "after")
 ]  # fmt: skip
 """Of maintenance that freezes, and merges what is much read: it has lives of its own."""
+OF_A_SCALING = [
+    f"{side} {commit}"
+    for commit in ("executors executors", "load load", "forget load", "scaling scalings")
+    for side in ("before", "within", "after")
+] + [f"{side} status {file}" for file in ("wanted.json", "state.json") for side in SIDES]
+"""Of a run of ``scale__cluster`` and of the looks at the load: a life of its own."""
 POINTS |= dict.fromkeys(["suite begun", "suite cleared", "suite judged"], ("audit",))
 POINTS |= dict.fromkeys(
     [

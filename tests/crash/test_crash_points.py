@@ -27,9 +27,9 @@ TELLING = [
 
 
 def test_every_write_of_the_loop_is_guarded_by_points_that_a_life_reaches(
-    lives: Callable[[int], Life], freezing: list[Reached]
+    lives: Callable[[int], Life], freezing: list[Reached], scaling: list[Reached]
 ) -> None:
-    trace = lives(0).trace + freezing
+    trace = lives(0).trace + freezing + scaling
     assert uncovered(sites(), trace) == []
     assert unreached(marks(), trace) == []
 
@@ -53,9 +53,12 @@ INJECTED = {
 
 
 def test_a_new_write_without_a_point_is_caught(
-    lives: Callable[[int], Life], freezing: list[Reached], tmp_path: Path
+    lives: Callable[[int], Life],
+    freezing: list[Reached],
+    scaling: list[Reached],
+    tmp_path: Path,
 ) -> None:
-    trace = lives(0).trace + freezing
+    trace = lives(0).trace + freezing + scaling
     copy = tmp_path / "penstock"
     shutil.copytree(LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for place, text in INJECTED.items():

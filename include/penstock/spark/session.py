@@ -30,6 +30,16 @@ PACKAGES = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
 ENDING_SECONDS = 10.0
 """From a broken connection to the end of the process behind it."""
+PATIENT = {"spark.network.timeout": "600s", "spark.executor.heartbeatInterval": "30s"}
+"""Nobody can be lost."""
+PROMPT = {
+    "spark.network.timeout": "45s",
+    "spark.network.timeoutInterval": "5s",
+    "spark.executor.heartbeatInterval": "5s",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
+}
+"""A stream goes on within a minute after a node was cut off in the middle of a fetch."""
 PREFIX = "org.apache.spark.sql.execution.streaming"
 
 
@@ -95,8 +105,7 @@ def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> d
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.python.authenticate.socketTimeout": "300s",
-        "spark.network.timeout": "600s",
-        "spark.executor.heartbeatInterval": "30s",
+        **(PATIENT if master.startswith("local") else PROMPT),
         "spark.locality.wait": "0s",
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",
