@@ -5,7 +5,6 @@ equal 40 M. Here every answer must also equal DuckDB's.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -161,9 +160,7 @@ class _Nodes:
         if self.hosts is not None:
             self.hosts.cut(node)
             return
-        host = next(n.host for n in self.cluster.state.nodes if n.name == f"node{node}")
-        for process in self.cluster.processes(host):
-            process.send_signal(signal.SIGKILL)
+        self.cluster.lose(f"node{node}")
 
     def end(self) -> None:
         assert not self.due, f"over before {self.due}"

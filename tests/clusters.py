@@ -1,6 +1,7 @@
 """A cluster of a test's own: its file, its home, its nodes."""
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,12 @@ class TestCluster:
         self.files.want(nodes)
         limit = control.cluster_of(self.settings).scale.come
         return control.wait(self.settings, limit, lambda _: None)
+
+    def lose(self, name: str) -> None:
+        """Kill a node's worker and executors."""
+        host = next(node.host for node in self.state.nodes if node.name == name)
+        for process in self.processes(host):
+            process.send_signal(signal.SIGKILL)
 
     def processes(self, host: str) -> list[psutil.Process]:
         """The worker with an address, and its executors."""

@@ -1,15 +1,22 @@
 """One running embedded mode for all of these tests, and one pipeline of made-up rides in it."""
 
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from penstock.config.settings import Settings
+from tests.clusters import free_port as two_free_ports
+from tests.e2e.browsing import PATIENCE, fill_login, new_context
 from tests.e2e.rides import LOOP, RideFiles
 from tests.e2e.running import Embedded, Rest, eventually, free_port
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+REMEDY = "no browser is installed: apt-get install chromium"
 
 
 @pytest.fixture(scope="session")
@@ -21,13 +28,19 @@ def embedded(request: pytest.FixtureRequest) -> Iterator[Embedded]:
     pipelines.mkdir()
     shutil.copy(Path(__file__).parent / "rides.yaml", pipelines)
     shutil.copy(Settings().root / "include" / "pipelines" / "flights.yaml", pipelines)
-    embedded = Embedded(Settings(home=folder / "home", port=free_port(), pipelines=pipelines))
+    cluster = folder / "cluster.yaml"
+    cluster.write_text(f"master: {{port: {two_free_ports()}}}\nworker: {{memory: 512m}}\n")
+    settings = Settings(
+        home=folder / "home", port=free_port(), pipelines=pipelines, cluster=cluster
+    )  # fmt: skip
+    embedded = Embedded(settings)
     failed_before = request.session.testsfailed
     done = embedded.call("up")
     try:
         assert done.returncode == 0, done.stderr
         yield embedded
     finally:
+        embedded.call("cluster", "down")
         embedded.call("down")
         if request.session.testsfailed == failed_before:
             shutil.rmtree(folder, ignore_errors=True)
@@ -60,3 +73,58 @@ def audited(embedded: Embedded, rides: RideFiles, airflow: Rest) -> None:
     airflow.correct_and_audit()
     airflow.stop_stream()
     assert eventually(lambda: embedded.stream.state == "stopped"), embedded.stream
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """Of a browser; asked for before anything is started."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        needed = os.environ.get("PENSTOCK_REQUIRE_BROWSER") == "1"
+        (pytest.fail if needed else pytest.skip)(REMEDY)
+    return program
+
+
+@pytest.fixture(scope="module")
+def browser(program: str) -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("screenshots")
+
+
+@pytest.fixture(scope="module")
+def log_in(browser: Browser, embedded: Embedded) -> Iterator[Callable[[str], BrowserContext]]:
+    """Log in by the form, once for each user."""
+    known: dict[str, BrowserContext] = {}
+
+    def context_of(user: str) -> BrowserContext:
+        if user not in known:
+            known[user] = new_context(browser, embedded)
+            page = known[user].new_page()
+            page.goto("/")
+            fill_login(page, user, embedded.password[user])
+            expect(page.get_by_role("link", name="Quality")).to_be_visible()
+            page.close()
+        return known[user]
+
+    yield context_of
+    for context in known.values():
+        context.close()
+
+
+@pytest.fixture
+def page(
+    log_in: Callable[[str], BrowserContext], screenshots: Path, request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    """A page of a logged-in administrator; what it shows at the end is kept."""
+    page = log_in("admin").new_page()
+    yield page
+    page.screenshot(path=screenshots / f"{request.node.name}.png")
+    page.close()

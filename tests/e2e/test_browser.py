@@ -1,116 +1,34 @@
 """The user interface in a real browser, as a new user meets it."""
 
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow.compute as pc
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.quality.checks import CHECKS
+from tests.clusters import TestCluster
+from tests.e2e.browsing import fill_login, new_context, open_trigger
 from tests.e2e.rides import STEPS
 from tests.e2e.running import Embedded, Rest, eventually
 
 pytestmark = pytest.mark.e2e
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-REMEDY = "no browser is installed: apt-get install chromium"
-PATIENCE = 90_000
 CLAIMS = 2 + len(CHECKS)
 """Of an audit: one a check, every step is there, none is there twice."""
-"""Milliseconds; only a failure takes so long."""
 DAGS = ("preload__rides", "stream__rides", "correct__rides", "audit__rides", "maintain__lake")
 DAY = ("2024/03/02", "2024/03/03")
 DAY_MICROS = (1_709_337_600_000_000, 1_709_424_000_000_000)
-
-
-@pytest.fixture(scope="session")
-def program() -> str:
-    """Of a browser; asked for before anything is started."""
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        needed = os.environ.get("PENSTOCK_REQUIRE_BROWSER") == "1"
-        (pytest.fail if needed else pytest.skip)(REMEDY)
-    return program
-
-
-@pytest.fixture(scope="module")
-def browser(program: str) -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def no_audits(program: str, audited: None, airflow: Rest) -> None:
     """Keep the two cores for what is looked at: corrections would start audits."""
     airflow.pause("audit__rides")
-
-
-@pytest.fixture(scope="module")
-def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("screenshots")
-
-
-@pytest.fixture(scope="module")
-def log_in(browser: Browser, embedded: Embedded) -> Iterator[Callable[[str], BrowserContext]]:
-    """Log in by the form, once for each user."""
-    known: dict[str, BrowserContext] = {}
-
-    def context_of(user: str) -> BrowserContext:
-        if user not in known:
-            known[user] = new_context(browser, embedded)
-            page = known[user].new_page()
-            page.goto("/")
-            fill_login(page, user, embedded.password[user])
-            expect(page.get_by_role("link", name="Quality")).to_be_visible()
-            page.close()
-        return known[user]
-
-    yield context_of
-    for context in known.values():
-        context.close()
-
-
-@pytest.fixture
-def page(
-    log_in: Callable[[str], BrowserContext], screenshots: Path, request: pytest.FixtureRequest
-) -> Iterator[Page]:
-    """A page of a logged-in administrator; what it shows at the end is kept."""
-    page = log_in("admin").new_page()
-    yield page
-    page.screenshot(path=screenshots / f"{request.node.name}.png")
-    page.close()
-
-
-def new_context(browser: Browser, embedded: Embedded) -> BrowserContext:
-    context = browser.new_context(
-        base_url=embedded.state.url, viewport={"width": 1400, "height": 1000}
-    )
-    context.set_default_timeout(PATIENCE)
-    return context
-
-
-def fill_login(page: Page, user: str, password: str) -> None:
-    page.get_by_label("Username").fill(user)
-    page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
-
-
-def open_trigger(page: Page, dag: str) -> Locator:
-    """The Trigger dialog of a DAG."""
-    page.goto(f"/dags/{dag}")
-    page.get_by_role("button", name="Trigger").first.click()
-    dialog = page.get_by_role("dialog").filter(has_text="Single Run")
-    expect(dialog.get_by_text("Windows from")).to_be_visible()
-    return dialog
 
 
 def pick(page: Page, field: Locator, day: str) -> None:
@@ -241,3 +159,37 @@ def test_a_viewer_reads_and_cannot_trigger(
     expect(report).to_be_visible()
     page.close()
     assert len(airflow.runs("correct__rides", "manual")) == before
+
+
+def test_nodes_are_asked_for_by_the_form_and_seen_to_come_and_be_lost(
+    page: Page, embedded: Embedded, airflow: Rest, screenshots: Path
+) -> None:
+    done = embedded.call("cluster", "up")
+    assert done.returncode == 0, done.stderr
+    dialog = open_trigger(page, "scale__cluster", "Nodes")
+    dialog.get_by_role("spinbutton").fill("2")
+    dialog.locator("input[name=element_reason]").fill("more riders")
+    page.screenshot(path=screenshots / "scale.png")
+    dialog.get_by_role("button", name="Trigger").last.click()
+    expect(page.get_by_text("Dag Run Triggered").first).to_be_visible()
+    (asked,) = airflow.runs("scale__cluster", "manual")
+    assert airflow.finish(asked).state == "success"
+    page.goto("/")
+    page.get_by_role("link", name="Cluster").click()
+    view = page.frame_locator("iframe")
+    expect(view.locator(".nodes tbody tr").filter(has_text="registered")).to_have_count(2)
+    scaling = view.locator(".scalings tbody tr")
+    expect(scaling).to_have_count(1)
+    for text in ("done", "asked", "more riders", asked.name):
+        expect(scaling).to_contain_text(text)
+    page.screenshot(path=screenshots / "cluster.png")
+    TestCluster(embedded.settings).lose("node1")
+
+    def restarted() -> bool:
+        page.reload()
+        row = view.locator(".nodes tbody tr").filter(has_text="node1")
+        return re.search(r"registered\s+1", row.inner_text()) is not None
+
+    assert eventually(restarted)
+    assert embedded.call("cluster", "status").returncode == 0
+    assert embedded.call("cluster", "down").returncode == 0

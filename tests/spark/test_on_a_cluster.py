@@ -1,6 +1,5 @@
 """A stream on a cluster whose nodes come, go, and are lost: it goes on, and answers the same."""
 
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,8 +82,7 @@ def test_nodes_come_and_go_and_are_lost_under_a_stream(
         stream.until(lambda: stream.seen(CAME, "node1", "node2"))
         cluster.want(3)
         stream.until(lambda: stream.seen(CAME, "node3"))
-        for lost in cluster.processes(cluster.state.nodes[0].host):
-            lost.send_signal(signal.SIGKILL)
+        cluster.lose("node1")
         stream.until(lambda: stream.seen(WENT, "node1"))
         cluster.want(1)
         stream.until(lambda: stream.seen(WENT, "node2", "node3"))

@@ -1,0 +1,173 @@
+"""What a cluster costs: the same log, answered by two cores of this process and by two nodes.
+
+    PYTHONPATH=include:plugins:. .venv/bin/python benchmarks/cluster.py [--records N] [--reps 3]
+
+Nodes of the pool ``standalone`` with one core each, on this machine: it shows cost and behaviour,
+not speed-up. In turn: the log in micro-batches of some 500,000 records (throughput from the first
+sealed to the last), then in micro-batches of one file of 10,000 (the median of the times between
+them). Then a stream, while nodes come, go, and are killed: how long until a new node runs tasks, and
+the longest time without a sealed micro-batch. Every answer is compared with DuckDB's.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import measuring
+import step
+from pyspark.sql import SparkSession
+
+from penstock.config.settings import Settings
+from penstock.control.nodes import registered_hosts
+from penstock.lake.storage.tables import Tables
+from penstock.spark.nodes import Executors
+from penstock.spark.session import open_session, settings_of
+from tests.clusters import TestCluster, a_cluster
+
+LARGE, EACH = 500_000, 10_000
+
+
+@contextmanager
+def session_on(settings: Settings) -> Iterator[SparkSession]:
+    """Spark as the product configures it, where the settings say."""
+    with open_session("cluster", settings_of(settings) | {"spark.driver.memory": "2g"}) as spark:
+        yield spark
+
+
+def answered(spark: SparkSession, home: Path, log: Path, records: int) -> list[tuple[float, int]]:
+    """Answer a log anew; when each micro-batch was sealed, and how many records it had."""
+    work = home / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(log, work / "log")
+    pipeline, tables = measuring.pipeline_in(work, step.MARS.yaml)
+    sealed = list[tuple[float, int]]()
+    query = measuring.stream(
+        spark, tables, pipeline, lambda _, row: sealed.append((time.monotonic(), row["records"])),
+        records,
+    )  # fmt: skip
+    query.processAllAvailable()
+    query.stop()
+    return sealed
+
+
+def throughput(sealed: list[tuple[float, int]]) -> float:
+    """Records a second, from the first sealed micro-batch to the last."""
+    seconds = sealed[-1][0] - sealed[0][0]
+    return sum(records for _, records in sealed[1:]) / seconds
+
+
+def apart(sealed: list[tuple[float, int]]) -> float:
+    """Median time between two micro-batches, ms."""
+    times = [at for at, _ in sealed]
+    return 1e3 * statistics.median(b - a for a, b in pairwise(times))
+
+
+def events(cluster: TestCluster, home: Path, log: Path) -> list[list[str]]:
+    """Nodes come, go and are lost under a stream of small micro-batches."""
+    work = home / "events"
+    shutil.copytree(log, work / "log")
+    pipeline, tables = measuring.pipeline_in(work, step.MARS.yaml)
+    sealed, rows = list[float](), list[list[str]]()
+    with session_on(cluster.settings) as spark:
+        executors = Executors(spark)
+        query = measuring.stream(
+            spark, tables, pipeline, lambda *_: sealed.append(time.monotonic()), 1
+        )
+
+        def until(true: object, limit: float = 120.0) -> float:
+            began = time.monotonic()
+            while not true():  # type: ignore[operator]
+                if time.monotonic() - began > limit or query.exception():
+                    raise SystemExit(f"it did not happen: {query.exception()}")
+                executors.follow(registered_hosts(cluster.settings.home))
+                time.sleep(0.2)
+            return time.monotonic() - began
+
+        def busy_hosts() -> set[str]:
+            return {each.host for each in executors.all() if each.active and each.busy}
+
+        def pause(since: float) -> float:
+            times = [since, *(at for at in sealed if at >= since)]
+            return max(b - a for a, b in pairwise(times))
+
+        until(lambda: len(sealed) > 5 and len(busy_hosts()) == 2)
+        for name, act, done in (
+            ("a node more", lambda: cluster.files.want(3), lambda: len(busy_hosts()) == 3),
+            ("a node drained", lambda: cluster.files.want(2),
+             lambda: len(cluster.state.nodes) == 2),
+            ("a node killed", lambda: cluster.lose("node1"), lambda: len(busy_hosts()) == 1),
+        ):  # fmt: skip
+            since = time.monotonic()
+            act()
+            took = until(done)
+            count = len(sealed)
+            until(lambda n=count: len(sealed) > n + 3)
+            rows.append([name, f"{took:.1f}", f"{pause(since):.1f}"])
+        query.stop()
+    return rows
+
+
+def checked(home: Path, tables: Tables, pipeline: object) -> str:
+    """Whether all answers are DuckDB's, of the last run."""
+    from penstock.core.clock import SystemClock
+    from penstock.lake.history.standing import answers_in_force
+    from penstock.spark.correct import correct_pipeline
+
+    with measuring.session("check") as spark:
+        correct_pipeline(spark, tables, pipeline, SystemClock(), "benchmark")  # type: ignore[arg-type]
+    found = answers_in_force(tables, pipeline.specs[0])  # type: ignore[attr-defined]
+    bad, windows = step.wrong(found, home / "source", step.MARS)
+    return f"{bad:,} of {windows:,} answers wrong"
+
+
+def main() -> None:
+    """Measure, and print the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--reps", type=int, default=3)
+    args = parser.parse_args()
+    state = measuring.machine()
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch)
+        step.generate(home / "source", args.records, 100)
+        pipeline, tables = measuring.pipeline_in(home, step.MARS.yaml)
+        measuring.start_of_log(tables, pipeline)
+        measuring.ingest(tables, pipeline, home, each=True)
+        log = home / "log"
+        rows: dict[str, list[tuple[float, float]]] = {"local[2]": [], "2 nodes": []}
+        with a_cluster(home / "cluster", 2) as cluster:
+            os.environ.update(cluster.environment)
+            places = {"local[2]": Settings(), "2 nodes": cluster.settings}
+            for rep in range(args.reps + 1):  # the first warms the disk up
+                for name, settings in places.items():
+                    with session_on(settings) as spark:
+                        answered(spark, home, log, LARGE)  # the session's classes
+                        fast = throughput(answered(spark, home, log, LARGE))
+                        slow = apart(answered(spark, home, log, 1)[5:])
+                    if rep:
+                        rows[name].append((fast, slow))
+                    print(f"rep {rep} {name}: {fast:,.0f} records/s, {slow:.0f} ms",
+                          file=sys.stderr, flush=True)  # fmt: skip
+            work, other = measuring.pipeline_in(home / "work", step.MARS.yaml)[::-1]
+            said = checked(home, work, other)
+            happened = events(cluster, home, log)
+    told = [
+        [name, f"{statistics.median(f for f, _ in each):,.0f}",
+         f"{statistics.median(s for _, s in each):.0f}"]
+        for name, each in rows.items()
+    ]  # fmt: skip
+    print(f"{args.records:,} records, {state}; {said}\n")
+    print(measuring.markdown(["", "records a second", "small micro-batch, ms"], told), end="\n\n")
+    print(measuring.markdown(["", "until it is so, s", "longest pause, s"], happened))
+
+
+if __name__ == "__main__":
+    main()
