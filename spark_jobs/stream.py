@@ -21,7 +21,9 @@ def stream(request: JobRequest, settings: Settings) -> Outcome:
         Heart(StreamPaths(settings.streams, pipeline.name)) as heart,
         open_session(f"stream__{pipeline.name}", settings_of(settings)) as spark,
     ):
-        host = StreamHost(spark, tables, pipeline, settings.home, SystemClock(), heart)
+        host = StreamHost(
+            spark, tables, pipeline, settings.home, SystemClock(), heart, shards=settings.shards
+        )
         host.run()
         return {"pipeline": pipeline.name, "stopped": heart.should_stop()}
 

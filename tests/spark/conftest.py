@@ -37,7 +37,7 @@ def python_path() -> str:
 def spark() -> Iterator[SparkSession]:
     os.environ["PYTHONPATH"] = python_path()  # Spark's workers import penstock and tests, too
     # A life of the crash matrix leaves some 5 MB: 1 GB was full after 212 of them.
-    options = configuration(Settings().jars, master="local[2]", memory="2g", partitions=2)
+    options = configuration(Settings().jars, master="local[2]", memory="2g")
     with open_session("penstock-tests", options) as session:
         yield session
 

@@ -30,6 +30,7 @@ from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
+from penstock.spark.cores import PARTITIONS
 from penstock.spark.recompute import mapping, panes_of_shards, reducing, starts_of
 
 log = logging.getLogger(__name__)
@@ -191,7 +192,7 @@ class Corrector:
         types = {f.name: f for f in from_arrow_schema(self.events.schema)}
         for name in missing:
             events = events.withColumn(name, F.lit(None).cast(types[name].dataType))
-        tasks = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        tasks = int(str(self.spark.conf.get(PARTITIONS)))
         panes = events.select(*columns).mapInArrow(
             mapping(step, self.events.schema, tasks), from_arrow_schema(panes_of_shards(wire))
         )
