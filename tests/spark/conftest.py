@@ -109,11 +109,14 @@ class Scene:
         spark: SparkSession,
         blocks: int,
         stop_when: Callable[[RecordingPulse], bool] = lambda _: False,
+        shards: int = 0,
     ) -> RecordingPulse:
         """Run the stream host until the bounded source is answered, or until it is to stop."""
         pulse = RecordingPulse(stop_when)
         lake = next(iter(self.lakes.values()))
-        host = StreamHost(spark, lake.tables, lake.pipeline, self.home, RisingClock(), pulse)
+        host = StreamHost(
+            spark, lake.tables, lake.pipeline, self.home, RisingClock(), pulse, shards=shards
+        )
         host.run((blocks - 1) * BLOCK + 1)
         return pulse
 
