@@ -15,6 +15,13 @@ def cores_of(spark: SparkSession) -> int:
     return int(spark.sparkContext.defaultParallelism)
 
 
+def cores_at_work(spark: SparkSession) -> int:
+    """The same once there are executors: a job waits for the first of them, and others register."""
+    if not spark.sparkContext.master.startswith("local"):
+        spark.range(1).count()
+    return cores_of(spark)
+
+
 def partition(spark: SparkSession) -> None:
     """Let the session's jobs go into as many partitions as it has cores now, and 2 at least."""
     spark.conf.set(PARTITIONS, str(max(cores_of(spark), LEAST)))

@@ -12,7 +12,7 @@ from penstock.core.crash import reached
 from penstock.lake.history.checkpoint import drop_later_state, read_checkpoint
 from penstock.lake.history.registry import Registry
 from penstock.lake.storage.tables import Tables
-from penstock.spark.cores import cores_of, partitioned
+from penstock.spark.cores import cores_at_work, partitioned
 from penstock.spark.follow import StepStart
 from penstock.spark.results import Writer
 from penstock.spark.sink import QuerySink, StandsStill, StepSink, Told
@@ -50,14 +50,15 @@ def start_query(
     steps, events = pipeline.queries[query], tables.events(pipeline.types)
     begun = Registry(tables, clock, pipeline, shards).start(query, steps)
     drop_later_state(read_checkpoint(begun.checkpoint))
-    number = begun.shards or cores_of(spark)
+    cores = cores_at_work(spark)
+    number = begun.shards or cores
     starts = tuple(StepStart(step, begun.generations[step.name]) for step in steps)
     spec = SourceSpec(
         tables=tables,
         events=events,
         starts=starts,
         shards=balanced_shards(spark, number, len(steps)),
-        tasks=cores_of(spark),
+        tasks=cores,
         records=records,
     )
     spark.dataSource.register(LogSource)

@@ -110,9 +110,9 @@ def open_session(name: str, options: dict[str, str]) -> Iterator[SparkSession]:
     for key, value in {**options, **handed}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    partition(spark)
     ended = None
     try:
+        partition(spark)
         yield spark
     except Exception as failed:
         if (ended := end_of(failed)) is not None:
