@@ -17,7 +17,7 @@ def cores_of(spark: SparkSession) -> int:
 
 def cores_at_work(spark: SparkSession) -> int:
     """The same once there are executors: a job waits for the first of them, and others register."""
-    if not spark.sparkContext.master.startswith("local"):
+    if not str(spark.sparkContext.master).startswith("local"):
         spark.range(1).count()
     return cores_of(spark)
 

@@ -134,7 +134,7 @@ class Corrector:
 
     def _begun(self, plan: CorrectionPlan) -> bool:
         """Whether a part of a plan is answered already."""
-        return read_table(self.answers, ["plan"], self._mine(plan)).num_rows > 0
+        return bool(read_table(self.answers, ["plan"], self._mine(plan)).num_rows)
 
     def _there(self, plan: CorrectionPlan, low: int, high: int) -> pa.Table:
         """Windows and keys that the plan has answered already, whoever did, under any cut."""
