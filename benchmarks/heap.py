@@ -3,7 +3,9 @@
     python benchmarks/heap.py [--records 3000000] [--heap 1g]
 
 Hourly windows sliding by 15 minutes with a median by 90 keys; half of the records come a day late,
-so that every answer is to be repaired. Prints what became of it: a heap that is full ends Spark.
+so that every answer is to be repaired. "largest" is what a chunk's answers weigh on their way
+through the driver, "largest before" the answers in force that they are compared with. Prints what
+became of it: a heap that is full ends Spark.
 """
 
 import argparse
@@ -64,16 +66,23 @@ def main() -> None:
     parser.add_argument("--records", type=int, nargs="*", default=[3_000_000])
     parser.add_argument("--heap", default="1g")
     args = parser.parse_args()
-    state, chunks = measuring.machine(), list[int]()
-    recompute = Corrector._recompute
+    state, chunks, known = measuring.machine(), list[int](), list[int]()
+    recompute, before = Corrector._recompute, Corrector._known
 
     def counted(self: Corrector, *arguments: object) -> pa.Table:
         found = recompute(self, *arguments)  # type: ignore[arg-type]
         chunks.append(found.nbytes)
         return found
 
+    def weighed(self: Corrector, *arguments: object) -> pa.Table | None:
+        found = before(self, *arguments)  # type: ignore[arg-type]
+        known.append(0 if found is None else found.nbytes)
+        return found
+
     Corrector._recompute = counted  # type: ignore[method-assign]
-    headers = ("records", "answers", "chunks", "largest MB", "seconds", "JVM MB at the end")
+    Corrector._known = weighed  # type: ignore[method-assign]
+    headers = ("records", "answers", "chunks", "largest MB", "largest before MB", "seconds",
+               "JVM MB at the end")  # fmt: skip
     rows = []
     for records in args.records:
         memory = {"spark.driver.memory": args.heap}
@@ -88,6 +97,7 @@ def main() -> None:
             query.processAllAvailable()
             query.stop()
             chunks.clear()
+            known.clear()
             began = time.monotonic()
             done = correct_pipeline(spark, tables, pipeline, clock, "benchmark")
             taken = time.monotonic() - began
@@ -95,7 +105,7 @@ def main() -> None:
             held = sum(p.memory_info().rss for p in java) / 1e6
             rows.append(
                 (f"{records:,}", f"{done.answers:,}", len(chunks), f"{max(chunks) / 1e6:.0f}",
-                 f"{taken:.0f}", f"{held:.0f}")
+                 f"{max(known) / 1e6:.0f}", f"{taken:.0f}", f"{held:.0f}")
             )  # fmt: skip
     print(f"\n{state}, heap {args.heap}\n")
     print(measuring.markdown(headers, rows))

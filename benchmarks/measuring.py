@@ -89,7 +89,7 @@ def ingest(tables: Tables, pipeline: Pipeline, home: Path, *, each: bool = False
 @contextmanager
 def session(name: str, **more: str) -> Iterator[SparkSession]:
     """Spark as the product configures it, on two cores."""
-    options = configuration(ROOT / "jars", master="local[2]", memory="3g", partitions=2)
+    options = configuration(ROOT / "jars", master="local[2]", memory="3g")
     with open_session(name, {**options, **more}) as spark:
         yield spark
 

@@ -25,7 +25,9 @@ def stream(request: JobRequest, settings: Settings) -> Outcome:
     ):
         require_alike(spark, settings)
         clock = SystemClock()
-        host = StreamHost(spark, tables, pipeline, settings.home, clock, heart)
+        host = StreamHost(
+            spark, tables, pipeline, settings.home, clock, heart, shards=settings.shards
+        )
         with watched(spark, tables, settings, clock, lambda: host.progress):
             host.run()
         return {"pipeline": pipeline.name, "stopped": heart.should_stop()}

@@ -45,7 +45,7 @@ def loaded(classes: Path, home: Path) -> list[str]:
     lake = scene.lake("hourly")
     lake.ingest()
     with open_session(
-        "archive", configuration(Settings().jars, master="local[2]", memory="1g", partitions=2)
+        "archive", configuration(Settings().jars, master="local[2]", memory="1g")
     ) as spark:
         process = SparkContext._gateway.proc
         command = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")

@@ -281,6 +281,7 @@ class World:
             (home / name).mkdir(parents=True, exist_ok=True)
         self.lake = make_lake(home, case, source=source, history=history, **overrides)
         self.death = Death(random.Random(seed + 1))  # noqa: S311
+        self.cores = random.Random(seed + 2)  # noqa: S311  of the machine that it starts on next
         rows = some_rows(longer * self.draw.randint(40, 120), seed)
         old = self.draw.choice([0, 0, 10, 30])
         self.waiting = list(self._files(home / "live", rows[old:]))
@@ -335,7 +336,9 @@ class World:
     def answer(self) -> None:
         """The query takes a micro-batch of any size."""
         blocks = self.draw.choice([1, 2, 1_000])
-        self._query = self._query or self.lake.query(blocks=blocks, dies=self.death)
+        if self._query is None:
+            shards = self.cores.choice([0, 0, 0, 1, 2, 3])
+            self._query = self.lake.query(blocks=blocks, dies=self.death, shards=shards)
         self._query.work()
         if self.draw.random() < 0.2:
             self._query = None

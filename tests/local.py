@@ -28,6 +28,7 @@ from penstock.spark.chunks import Grid
 from penstock.spark.corrector import Corrector
 from penstock.spark.follow import StepStart
 from penstock.spark.recompute import mapping, reducing, starts_of
+from penstock.spark.results import Writer
 from penstock.spark.sink import QuerySink, StepSink
 from penstock.spark.source import LogReader, SourceSpec
 from tests.speed import reduce
@@ -58,6 +59,7 @@ class LocalQuery:
     Args:
         blocks: most blocks a micro-batch takes.
         dies: called before each thing that lasts is written to the checkpoint.
+        shards: into how many each step's state is to be cut; 0: as it is, or two.
     """
 
     def __init__(
@@ -69,14 +71,19 @@ class LocalQuery:
         *,
         blocks: int = 1_000,
         dies: Callable[[], None] = lambda: None,
+        shards: int = 0,
     ) -> None:
         self.steps, self.dies = pipeline.queries[query], dies
-        begun = Registry(tables, clock, pipeline).start(query, self.steps)
+        begun = Registry(tables, clock, pipeline, shards).start(query, self.steps)
         self.generations = begun.generations
         events = tables.events(pipeline.types)
-        starts = [StepStart(s, begun.generations[s.name]) for s in self.steps]
-        shards = tuple((2 * n, 2 * n + 1) for n in range(20))
-        spec = SourceSpec(tables, events, tuple(starts), shards, 2, 1_000_000)
+        starts = tuple(StepStart(s, begun.generations[s.name]) for s in self.steps)
+        self.hand = Writer(tables, starts, clock).packets
+        self.shards = begun.shards or 2
+        ids = tuple(
+            tuple(range(n, n + self.shards)) for n in range(0, 20 * self.shards, self.shards)
+        )
+        spec = SourceSpec(tables, events, starts, ids, 2, 1_000_000)
         self.reader = BlockReader(spec)
         self.reader.blocks = blocks
         self.folder = path_of(begun.checkpoint)
@@ -113,7 +120,7 @@ class LocalQuery:
             batches = list(reader.read(part))
             if batches:
                 incoming.append(pa.Table.from_batches(batches))
-        rows = reduce(self.steps, states, pa.concat_tables(incoming))
+        rows = reduce(self.steps, states, pa.concat_tables(incoming), hand=self.hand)
         self.dies()
         (self.folder / "state" / str(number)).write_bytes(pickle.dumps(states))
         self.sink(_Frame(rows), number)

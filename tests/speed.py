@@ -35,21 +35,30 @@ from penstock.core.window import BEGINNING
 from penstock.kinds.windowed.mapper import Classes, map_records
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.offset import StepOffset
-from penstock.spark.state_host import StateHost
+from penstock.spark.state_host import Hand, StateHost
 from penstock.spark.tick import Status, Tick
 from tests import reference as ref
 from tests.doubles import FakeHandle
 from tests.steps import COLUMNS
 
 
+def as_rows(shard: int, kind: int, results: pa.Table, _tick: Tick) -> pa.Table:
+    """Results as they travel where nobody writes them before."""
+    return packets(shard, kind, results)
+
+
 def reduce(
-    steps: Sequence[StepSpec], states: dict[int, Any], incoming: pa.Table, pieces: int = 1
+    steps: Sequence[StepSpec],
+    states: dict[int, Any],
+    incoming: pa.Table,
+    pieces: int = 1,
+    hand: Hand = as_rows,
 ) -> pa.Table:
     """What the state host gives for one micro-batch, all shards; changes ``states``."""
     found = [PACKET.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
         rows = incoming.filter(pc.equal(incoming["shard"], shard))
-        host = StateHost(steps)
+        host = StateHost(steps, hand)
         host.init(FakeHandle(states.setdefault(shard, {})))
         cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
         frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]

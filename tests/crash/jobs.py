@@ -40,6 +40,7 @@ from penstock.runtime.streams import control
 from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import Limits, StreamSpec
+from penstock.spark import results
 from penstock.spark.stream_host import StreamHost
 
 NAME = "p"
@@ -57,6 +58,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(door, "BLOCK", 128)
         patch.setattr(source, "FILES_PER_PLAN", 4)
         patch.setattr(maintain, "FEW_FILES", 3)
+        patch.setattr(results, "LARGE", 2_000)  # some of a life's results
         patch.setattr(StreamHost.run, "__defaults__", ((blocks - 1) * 128 + 1,))
         yield patch
 

@@ -32,7 +32,7 @@ LOSSES = {f"within {commit}": jobs for commit, jobs in COMMITS.items()
 POINTS |= LOSSES
 POINTS |= dict.fromkeys(
     ["speed start", "speed begin", "speed offset", "speed cut", "speed read", "before state",
-     "inside state", "after state", "speed sink"], ("stream",),
+     "inside state", "after state", "before result", "after result", "speed sink"], ("stream",),
 )  # fmt: skip
 OF_A_FREEZE = [
     f"{side} {commit}"

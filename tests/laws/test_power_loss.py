@@ -25,6 +25,7 @@ from penstock.lake.proof.covered import Recorder
 from penstock.lake.storage import commit as commit_module
 from penstock.lake.storage import durable
 from penstock.lake.storage.commit import Table
+from penstock.spark import results
 from penstock.spark.correct import start_epochs
 from tests.disk import Disk
 from tests.doubles import Killed, lose_memory
@@ -43,6 +44,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     monkeypatch.setattr(durable, "sync", found.sync)
     monkeypatch.setattr(door_module, "BLOCK", 5)
     monkeypatch.setattr(commit_module, "CHECKPOINT_EVERY", 4)
+    monkeypatch.setattr(results, "LARGE", 300)
     return found
 
 

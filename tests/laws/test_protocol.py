@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.lake.ingest import door as door_module
-from penstock.spark import chunks
+from penstock.spark import chunks, results
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.doubles import deadly_commits
@@ -46,6 +46,7 @@ def survives(home: Path, seed: int, steps: int = 90) -> World:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
     monkeypatch.setattr(chunks, "PAIRS_A_CHUNK", 16)
+    monkeypatch.setattr(results, "LARGE", 300)
 
 
 @pytest.mark.parametrize("seed", [1, 101, 1_000, 2_000])

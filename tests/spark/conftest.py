@@ -37,7 +37,7 @@ def python_path() -> str:
 def spark() -> Iterator[SparkSession]:
     os.environ["PYTHONPATH"] = python_path()  # Spark's workers import penstock and tests, too
     # A life of the crash matrix leaves some 5 MB: 1 GB was full after 212 of them.
-    options = configuration(Settings().jars, master="local[2]", memory="2g", partitions=2)
+    options = configuration(Settings().jars, master="local[2]", memory="2g")
     with open_session("penstock-tests", options) as session:
         yield session
 
@@ -109,11 +109,14 @@ class Scene:
         spark: SparkSession,
         blocks: int,
         stop_when: Callable[[RecordingPulse], bool] = lambda _: False,
+        shards: int = 0,
     ) -> RecordingPulse:
         """Run the stream host until the bounded source is answered, or until it is to stop."""
         pulse = RecordingPulse(stop_when)
         lake = next(iter(self.lakes.values()))
-        host = StreamHost(spark, lake.tables, lake.pipeline, self.home, RisingClock(), pulse)
+        host = StreamHost(
+            spark, lake.tables, lake.pipeline, self.home, RisingClock(), pulse, shards=shards
+        )
         host.run((blocks - 1) * BLOCK + 1)
         return pulse
 

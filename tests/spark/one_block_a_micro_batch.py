@@ -9,6 +9,7 @@ from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.lake.storage.tables import Tables
+from penstock.spark import results
 from penstock.spark.alike import require_alike
 from penstock.spark.load import watched
 from penstock.spark.session import open_session, settings_of
@@ -17,6 +18,7 @@ from tests.doubles import RecordingPulse
 
 if __name__ == "__main__":
     settings, clock = Settings(), SystemClock()
+    results.LARGE = 5_000  # some results are written by their tasks
     pipeline = Catalog.read(settings.pipelines).pipeline(sys.argv[1])
     tables = Tables(settings.lake_uri, pipeline.name)
     pulse = RecordingPulse(lambda _: (settings.home / "stop").exists())

@@ -95,7 +95,7 @@ def test_a_step_whose_sum_overflows_stops_alone_and_says_so(
     """The others go on, and a failure of theirs is counted as always; a stop is no failure."""
     sound = Query(None, WAITING)
 
-    def start(*arguments: Any) -> Query:
+    def start(*arguments: Any, **_: Any) -> Query:
         if arguments[3] == TOGETHER:
             arguments[6]("hourly", SAID)
         return sound
@@ -120,7 +120,7 @@ def test_a_step_whose_sum_overflows_stops_alone_and_says_so(
 def test_a_host_ends_with_the_cause_once_no_step_can_go_on_further(
     host: StreamHost, monkeypatch: pytest.MonkeyPatch, stopped: list[str]
 ) -> None:
-    def start(*arguments: Any) -> Query:
+    def start(*arguments: Any, **_: Any) -> Query:
         if arguments[3] == TOGETHER:
             for name in stopped:
                 arguments[6](name, SAID)
@@ -165,7 +165,7 @@ def test_a_host_that_fails_says_why_before_it_waits_for_anything(
 ) -> None:
     pulse, told = RecordingPulse(lambda _: False), []
     host.pulse = pulse
-    monkeypatch.setattr(stream_host, "start_query", lambda *_: Query(0))
+    monkeypatch.setattr(stream_host, "start_query", lambda *_, **__: Query(0))
     monkeypatch.setattr(host, "_stop", lambda **_: told.append(pulse.figures["error"]))
     with pytest.raises(StreamFailedError):
         host.run()
@@ -184,7 +184,7 @@ def test_queries_start_one_after_the_other(
             self.message = "Waiting for data to arrive" if self.asked > 3 else "Initializing"
             return super().status
 
-    def start(*_: Any) -> Query:
+    def start(*_: Any, **__: Any) -> Query:
         undecided.append(sum(map(stream_host._is_undecided, host.queries.values())))
         return Starting(None)
 

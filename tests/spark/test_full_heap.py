@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 FILLS = """
 from penstock.config.settings import Settings
 from penstock.spark.session import configuration, open_session
-options = configuration(Settings().jars, master="local[1]", memory="512m", partitions=1)
+options = configuration(Settings().jars, master="local[1]", memory="512m")
 with open_session("full", options) as spark:
     spark.sparkContext._gateway.new_array(spark._jvm.long, 200_000_000)
     print("it went on")

@@ -29,6 +29,14 @@ class Settings(BaseSettings):
     jars: Path = Field(default=ROOT / "jars", description="Delta's jars, fetched by make.")
     port: int = Field(default=8080, ge=1, le=65535, description="Port of the user interface.")
     spark_master: str = Field(default="local[2]", description="Master URL of Spark.")
+    shards: int = Field(
+        default=0,
+        ge=0,
+        le=1_024,
+        description="Into how many shards, tasks of a micro-batch, each step's state is cut. 0: as"
+        " many as the master has cores when a state begins; it then keeps the number. Another"
+        " number than a state has begins a new generation at the next start.",
+    )
     sync: bool = Field(
         default=True,
         description="Whether a commit is on the disk before the next one depends on it. false is"

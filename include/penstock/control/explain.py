@@ -55,7 +55,7 @@ def explain(
         kept=_kept(pipeline),
         refused=tuple(_refused(pipeline)),
         steps=tuple(_step(pipeline, spec, example or now) for spec in pipeline.specs),
-        dags=tuple(dags(pipeline, now)),
+        dags=tuple(dags(pipeline, now, settings.shards)),
         correction=in_words(pipeline.correction.cron),
         audit=in_words(pipeline.audit.cron),
     )

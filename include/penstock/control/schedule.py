@@ -11,14 +11,20 @@ MAINTENANCE = "*/15 * * * *"
 BY_HAND = "when you trigger it"
 
 
-def dags(pipeline: Pipeline, now: datetime) -> list[DagPlan]:
-    """The DAGs of a pipeline, in the order people meet them."""
+def dags(pipeline: Pipeline, now: datetime, shards: int) -> list[DagPlan]:
+    """The DAGs of a pipeline, in the order people meet them.
+
+    Args:
+        pipeline: as its file says it.
+        now: the next runs are those after it, aware.
+        shards: as the setting asks for them; 0: it does not.
+    """
     name, live = pipeline.name, pipeline.source.mode.value == "live"
     correct, audit = pipeline.correction.cron, pipeline.audit.cron
     dags = [
         DagPlan(
             f"stream__{name}",
-            "takes records in and answers in time",
+            f"takes records in and answers in time, {_cut(shards)}",
             "always" if live else f"{BY_HAND}; ends with its source",
             None,
         ),
@@ -50,3 +56,9 @@ def dags(pipeline: Pipeline, now: datetime) -> list[DagPlan]:
     if pipeline.history is None:
         return dags
     return [DagPlan(f"preload__{name}", "takes the history in", BY_HAND, None), *dags]
+
+
+def _cut(shards: int) -> str:
+    if shards == 0:
+        return "by as many tasks as Spark has cores when a state begins"
+    return f"by {shards} tasks" if shards > 1 else "by one task"

@@ -22,7 +22,7 @@ from penstock.kinds.windowed.mapper import columns_of
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.correction import Planner, spans_of, touched, within
 from penstock.lake.history.plans import CorrectionPlan
-from penstock.lake.history.position import BACKFILL, LATE, position
+from penstock.lake.history.position import BACKFILL, LATE, Position, position
 from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.log.freezes import frozen
 from penstock.lake.storage.commit import Table
@@ -30,6 +30,7 @@ from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
+from penstock.spark.cores import PARTITIONS
 from penstock.spark.recompute import mapping, panes_of_shards, reducing, starts_of
 
 log = logging.getLogger(__name__)
@@ -60,21 +61,24 @@ class Corrector:
         wanted = touched(self.tables, self.step, plan) if self._by_touch(plan) else None
         if wanted is None and (gone := frozen(self.tables).window_from) > BEGINNING:
             plan = replace(plan, since=gone if plan.since is None else max(gone, plan.since))
-        known = self._known(plan, wanted)
+        at = None if plan.reason == BACKFILL else position(self.tables, self.step)
         asked = wanted
         if wanted is None and plan.base is not None:
             asked = within(self._brought(plan), plan.since, plan.until)
         chunks = self._chunks(plan, asked)
-        application, there = plan.application(chunks), self._there(plan)
+        application, begun = plan.application(chunks), self._begun(plan)
         for chunk, (low, high) in enumerate(chunks):
             part = None if asked is None else within(asked, low, high)
             if part is not None and not part.num_rows:
                 continue
             found = self._recompute(plan, low, high, part)
+            starts = None if wanted is None or part is None else starts_of(part)
+            known = None if at is None else self._known(plan, at, (low, high), starts)
             rows, different = self._revised(found, known, plan)
             total += rows.num_rows
             changed += different
-            if there.num_rows:
+            if begun:
+                there = self._there(plan, low, high)
                 rows = rows.join(there, there.column_names, join_type="left anti")
                 rows = rows.cast(self.answers.spec.schema)
             if rows.num_rows:
@@ -111,24 +115,36 @@ class Corrector:
         rows = self._prefix(plan).where(new).select(pane.alias("pane")).distinct().toArrow()
         return np.asarray(rows["pane"])
 
-    def _known(self, plan: CorrectionPlan, wanted: pa.Table | None) -> pa.Table | None:
-        """The answers in force without this plan's, at least those of the wanted windows."""
-        at = position(self.tables, self.step)
-        if plan.reason == BACKFILL or at is None:
-            return None
-        within = None
-        if wanted is not None:
-            spans = spans_of(starts_of(wanted), 1)
-            within = Spans("window_start", tuple((a, b - 1) for a, b in spans))
+    def _known(
+        self, plan: CorrectionPlan, at: Position, ends: tuple[int, int], starts: Longs | None
+    ) -> pa.Table:
+        """The answers in force of a chunk's windows without the plan's, as it began to run.
+
+        Args:
+            plan: the plan.
+            at: where the step stood when the plan began to run.
+            ends: the windows start in [low, high), us.
+            starts: of the wanted windows among them; none: all.
+        """
+        spans = [ends] if starts is None else spans_of(starts, 1)
+        within = Spans("window_start", tuple((a, b - 1) for a, b in spans))
         rows = answers_at(self.tables, self.step, at, within)
         mine = (pc.field("plan") == plan.number) & (pc.field("reason") == LATE)
         return in_force(rows.filter(~mine), self.step)
 
-    def _there(self, plan: CorrectionPlan) -> pa.Table:
+    def _begun(self, plan: CorrectionPlan) -> bool:
+        """Whether a part of a plan is answered already."""
+        return bool(read_table(self.answers, ["plan"], self._mine(plan)).num_rows)
+
+    def _there(self, plan: CorrectionPlan, low: int, high: int) -> pa.Table:
         """Windows and keys that the plan has answered already, whoever did, under any cut."""
+        names, within = ["window_start", *self.step.key_names], ((low, high - 1),)
+        return read_table(self.answers, names, self._mine(plan), Spans("window_start", within))
+
+    @staticmethod
+    def _mine(plan: CorrectionPlan) -> pc.Expression:
         mine = (pc.field("epoch") == plan.epoch) & (pc.field("plan") == plan.number)
-        mine &= pc.field("reason") == plan.reason
-        return read_table(self.answers, ["window_start", *self.step.key_names], mine)
+        return mine & (pc.field("reason") == plan.reason)
 
     def _chunks(self, plan: CorrectionPlan, wanted: pa.Table | None) -> list[tuple[int, int]]:
         """Ranges of window starts, a function of the plan alone (``penstock.spark.chunks``)."""
@@ -191,7 +207,7 @@ class Corrector:
         types = {f.name: f for f in from_arrow_schema(self.events.schema)}
         for name in missing:
             events = events.withColumn(name, F.lit(None).cast(types[name].dataType))
-        tasks = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        tasks = int(str(self.spark.conf.get(PARTITIONS)))
         panes = events.select(*columns).mapInArrow(
             mapping(step, self.events.schema, tasks), from_arrow_schema(panes_of_shards(wire))
         )

@@ -94,6 +94,29 @@ def is_of_pool(settings: Settings) -> bool:
     return settings.cluster.exists() and read_cluster(settings.cluster).url == settings.spark_master
 
 
+class Tasks:
+    """Into how many tasks a micro-batch is cut: as many as there are cores now.
+
+    In the process of a source, which knows no session.
+
+    Args:
+        least: cores when the query began.
+        settings: where the cluster tells of its nodes.
+    """
+
+    def __init__(self, least: int, settings: Settings) -> None:
+        self._least, self._home = least, settings.home
+        of_pool = is_of_pool(settings)
+        self._cores = read_cluster(settings.cluster).worker.cores if of_pool else 0
+
+    @property
+    def now(self) -> int:
+        """At this moment."""
+        if not self._cores:
+            return self._least
+        return max(1, len(registered_hosts(self._home)) * self._cores)
+
+
 class Executors:
     """The executors of a session."""
 

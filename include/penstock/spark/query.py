@@ -12,7 +12,9 @@ from penstock.core.crash import reached
 from penstock.lake.history.checkpoint import drop_later_state, read_checkpoint
 from penstock.lake.history.registry import Registry
 from penstock.lake.storage.tables import Tables
+from penstock.spark.cores import cores_at_work, partitioned
 from penstock.spark.follow import StepStart
+from penstock.spark.results import Writer
 from penstock.spark.sink import QuerySink, StandsStill, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.state_host import StateHost
@@ -29,6 +31,8 @@ def start_query(
     told: Told,
     stands_still: StandsStill,
     records: int = RECORDS_A_MICRO_BATCH,
+    *,
+    shards: int = 0,
 ) -> StreamingQuery:
     """Start or go on with a query.
 
@@ -41,47 +45,52 @@ def start_query(
         told: gets each row of ``control`` once it is committed.
         stands_still: gets the name of a step that cannot go on, and why.
         records: a micro-batch takes no further block once it has so many.
+        shards: into how many the state of each step is to be cut; 0: as it is, or a core each.
     """
     steps, events = pipeline.queries[query], tables.events(pipeline.types)
-    begun = Registry(tables, clock, pipeline).start(query, steps)
+    begun = Registry(tables, clock, pipeline, shards).start(query, steps)
     drop_later_state(read_checkpoint(begun.checkpoint))
-    shards = balanced_shards(spark, len(steps))
-    starts = (StepStart(step, begun.generations[step.name]) for step in steps)
+    cores = cores_at_work(spark)
+    number = begun.shards or cores
+    starts = tuple(StepStart(step, begun.generations[step.name]) for step in steps)
     spec = SourceSpec(
         tables=tables,
         events=events,
-        starts=tuple(starts),
-        shards=shards,
-        tasks=len(shards[0]),
+        starts=starts,
+        shards=balanced_shards(spark, number, len(steps)),
+        tasks=cores,
         records=records,
     )
     spark.dataSource.register(LogSource)
     rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
     reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
-        statefulProcessor=StateHost(steps),
+        statefulProcessor=StateHost(steps, Writer(tables, starts, clock).packets),
         outputStructType=from_arrow_schema(PACKET),
         outputMode="Append",
         timeMode="None",
     )
     sinks = [StepSink(tables, step, begun.generations[step.name], clock) for step in steps]
     reached("speed start")
-    return (
-        reduced.writeStream.queryName(query)
-        .option("checkpointLocation", begun.checkpoint)
-        .outputMode("append")
-        .foreachBatch(QuerySink(sinks, told, stands_still))
-        .start()
-    )
+    with partitioned(spark, number):
+        return (
+            reduced.writeStream.queryName(query)
+            .option("checkpointLocation", begun.checkpoint)
+            .outputMode("append")
+            .foreachBatch(QuerySink(sinks, told, stands_still))
+            .start()
+        )
 
 
-def balanced_shards(spark: SparkSession, steps: int) -> tuple[tuple[int, ...], ...]:
+def balanced_shards(
+    spark: SparkSession, partitions: int, steps: int
+) -> tuple[tuple[int, ...], ...]:
     """Ids of shards, one for each shuffle partition, so that no task of a step gets two.
 
     Args:
         spark: the session.
+        partitions: of the shuffle.
         steps: of the query; there are ids for many more: a checkpoint may know former ones.
     """
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
     ids = spark.range(64 * partitions * max(steps, 1))
     rows = ids.groupBy(F.expr(f"pmod(hash(id), {partitions})").alias("p")).agg(
         F.sort_array(F.collect_list("id")).alias("ids")

@@ -14,6 +14,7 @@ from penstock.config.settings import JVM_FULL, JVM_FULL_SAID, JVM_OPTIONS, Setti
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.place import uri_of
 from penstock.spark import nursery
+from penstock.spark.cores import partition
 from penstock.spark.nodes import on_a_cluster
 
 DELTA_JARS = ("delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
@@ -63,12 +64,12 @@ def delta_jars(folder: Path) -> str:
 def settings_of(settings: Settings) -> dict[str, str]:
     """Spark's configuration of a job: here, or on the cluster that the settings name."""
     whole = configuration(
-        settings.jars, master=settings.spark_master, memory=settings.driver_memory, partitions=2
+        settings.jars, master=settings.spark_master, memory=settings.driver_memory
     )
     return whole | on_a_cluster(settings)
 
 
-def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> dict[str, str]:
+def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
     """Spark's configuration; the reasons are in docs/concepts/spark-settings.md."""
     here = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
@@ -83,7 +84,6 @@ def configuration(jars: Path, *, master: str, memory: str, partitions: int) -> d
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.adaptive.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
@@ -128,6 +128,7 @@ def open_session(name: str, options: dict[str, str]) -> Iterator[SparkSession]:
     spark = builder.getOrCreate()
     ended = None
     try:
+        partition(spark)
         yield spark
     except Exception as failed:
         if (ended := end_of(failed)) is not None:

@@ -5,33 +5,32 @@ no-ops by the transaction (generation, micro-batch).
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from penstock.columns.packets import ANSWER, LATE, STATUS, messages_in, table_in
-from penstock.columns.types import INSTANT
+from penstock.columns.packets import ANSWER, LATE, STATUS, messages_in
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
-from penstock.kinds.windowed.layout import instants
 from penstock.kinds.windowed.mapper import Classes
-from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.generation import Generation
+from penstock.lake.history.position import SPEED
 from penstock.lake.history.sealed import totals
 from penstock.lake.storage.commit import Table
+from penstock.lake.storage.drafts import Drafts
 from penstock.lake.storage.tables import Tables
+from penstock.spark.results import Result, Stamp, StepRows
 from penstock.spark.tick import Status
 
 log = logging.getLogger(__name__)
 
-SPEED = "speed"
 WRITERS = 4
 """Threads: a commit waits for the disk most of its time."""
 Told = Callable[[str, dict[str, Any]], None]
@@ -87,34 +86,37 @@ class StepSink:
     def __init__(self, tables: Tables, step: StepSpec, begun: Generation, clock: Clock) -> None:
         self.step, self.clock = step, clock
         self.generation, self.epoch = begun.number, begun.epoch
-        self.wire = Wire(step)
-        self.late = Table(tables.late(step, self.wire.layout.fields))
-        self.answers = Table(tables.answers(step))
+        self.rows = StepRows(tables, step)
+        self.late, self.answers = Table(self.rows.specs[LATE]), Table(self.rows.specs[ANSWER])
         self.control = Table(tables.control(step))
         self.registry = Table(tables.registry())
         self.blocks = Table(tables.blocks())
         self._before = (-1, 0, 0)
 
-    def write(self, rows: pa.Table, told: Sequence[Status]) -> dict[str, Any]:
+    def write(self, received: pa.Table, told: Sequence[Status]) -> dict[str, Any]:
         """Write the step's part of a micro-batch; returns its row of ``control``.
 
         Args:
-            rows: packets of its shards.
+            received: packets of its shards.
             told: what they say.
 
         Raises:
             FencedError: another process has begun a newer generation.
             TerminalError: a value has no place in the answers, or a table is damaged.
+            TransientError: a task could not write what it found.
         """
-        late, answers = (table_in(rows, kind, self.wire.windows) for kind in (LATE, ANSWER))
         reached("speed sink")
         self._fence()
+        windows = self.rows.wire.windows
+        late, answers = (Result.of(received, kind, windows) for kind in (LATE, ANSWER))
         application, number = f"{SPEED}:{self.generation}", told[0].tick.at.number
-        stamp = self._stamp(number)
-        if late.num_rows:
-            self.late.append(self._late(late, stamp), application, number)
-        if answers.num_rows:
-            self.answers.append(self._answers(answers, stamp), application, number)
+        stamp = Stamp(self.generation, self.epoch, number, self.clock.now())
+        if late.rows:
+            with self._drafted(self.late, LATE, late, stamp) as rows:
+                self.late.append(rows, application, number)
+        if answers.rows:
+            with self._drafted(self.answers, ANSWER, answers, stamp) as rows:
+                self.answers.append(rows, application, number)
         self.blocks.refresh()
         self.blocks.settle()  # the door may have sealed a moment ago what control now speaks for
         row = self._control(answers, told, stamp) | self._totals(number, late, answers)
@@ -132,52 +134,26 @@ class StepSink:
                 " (a preload, or another host); starting again goes on with the new one"
             )
 
-    def _stamp(self, number: int) -> dict[str, Any]:
-        return {
-            "generation": self.generation,
-            "micro_batch": number,
-            "published_at": self.clock.now(),
-        }
+    @contextmanager
+    def _drafted(
+        self, table: Table, kind: int, found: Result, stamp: Stamp
+    ) -> Iterator[pa.Table | Drafts]:
+        """Rows of a commit; those that tasks have written already are files of it."""
+        rows = self.rows.of(kind, found.partials, stamp)
+        if not found.files:
+            yield rows
+            return
+        with Drafts(table.spec, pa.schema(table.delta.schema()), {}) as drafts:
+            drafts.add(rows)
+            drafts.take(found.files)
+            yield drafts
 
-    def _late(self, rows: pa.Table, stamp: dict[str, Any]) -> pa.Table:
-        parts = {f.name: rows[f.name] for f in self.wire.layout.fields}
-        own = {"last_seq": rows["last_seq"], "reason": pa.repeat("late", rows.num_rows)}
-        return self._table(self.late, rows, stamp, parts | own)
-
-    def _answers(self, rows: pa.Table, stamp: dict[str, Any]) -> pa.Table:
-        own = {
-            "revision": pa.repeat(0, rows.num_rows),
-            "reason": pa.repeat(SPEED, rows.num_rows),
-            "epoch": pa.repeat(self.epoch, rows.num_rows),
-            "plan": pa.nulls(rows.num_rows, pa.int64()),
-            "through_seq": rows["last_seq"],
-        }
-        return self._table(self.answers, rows, stamp, self.wire.layout.finish(rows) | own)
-
-    def _table(
-        self, table: Table, rows: pa.Table, stamp: dict[str, Any], columns: dict[str, Any]
-    ) -> pa.Table:
-        start = np.asarray(rows["window_start"])
-        published = pa.repeat(pa.scalar(stamp["published_at"], INSTANT), rows.num_rows)
-        columns = {
-            **self.wire.keys_of(rows),
-            "window_start": instants(start),
-            "window_end": instants(start + self.step.window.size),
-            "n_records": rows["n_records"],
-            "generation": pa.repeat(stamp["generation"], rows.num_rows),
-            "micro_batch": pa.repeat(stamp["micro_batch"], rows.num_rows),
-            "published_at": published,
-            **columns,
-        }
-        schema = table.spec.schema
-        return pa.table({name: columns[name] for name in schema.names}).cast(schema)
-
-    def _totals(self, number: int, late: pa.Table, answers: pa.Table) -> dict[str, int]:
+    def _totals(self, number: int, late: Result, answers: Result) -> dict[str, int]:
         """Pairs of the generation up to a micro-batch: nobody has to add them up again."""
         if self._before[0] != number - 1:
             self._before = (number - 1, *totals(self.control, self.generation, number - 1))
         _, *before = self._before
-        mine = [pc.sum(rows["n_records"]).as_py() or 0 for rows in (late, answers)]
+        mine = late.pairs, answers.pairs
         late_total, answered_total = (a + b for a, b in zip(before, mine, strict=True))
         self._before = number, late_total, answered_total
         return {
@@ -185,15 +161,15 @@ class StepSink:
             "late_total": late_total, "answered_total": answered_total,
         }  # fmt: skip
 
-    def _control(
-        self, answers: pa.Table, told: Sequence[Status], stamp: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _control(self, answers: Result, told: Sequence[Status], stamp: Stamp) -> dict[str, Any]:
         tick, classes = told[0].tick, Classes()
         at = tick.at
         for status in told:
             classes.add(status.classes.message())
         return {
-            **stamp,
+            "generation": stamp.generation,
+            "micro_batch": stamp.micro_batch,
+            "published_at": stamp.published_at,
             "block": at.block,
             "through_seq": at.seq,
             "watermark_us": at.state.watermark,
@@ -205,5 +181,5 @@ class StepSink:
             "records": tick.records,
             **classes.message(),
             "pairs_open": sum(status.open_pairs for status in told),
-            "answers": answers.num_rows,
+            "answers": answers.rows,
         }

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from penstock.columns.marks import NO_MARKS, Marks
 from penstock.columns.packets import PACKET
+from penstock.config.settings import Settings
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary
 from penstock.lake.history.offset import Offset, StepOffset
@@ -27,6 +28,7 @@ from penstock.lake.storage.read import DataFile, data_files
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import Follower, StepStart, Waiting
+from penstock.spark.nodes import Tasks
 from penstock.spark.scan import Part, Work, cut, scan
 from penstock.spark.tick import Tick
 
@@ -42,7 +44,7 @@ class SourceSpec:
         events: the table of events as the pipeline file declares it.
         starts: the steps.
         shards: ids for shards, enough for every step; those of one step lie in different tasks.
-        tasks: into how many tasks a micro-batch is cut.
+        tasks: into how many tasks a micro-batch is cut, where no cluster tells of its nodes.
         records: a micro-batch takes no further block once it has so many.
     """
 
@@ -90,6 +92,7 @@ class LogReader(DataSourceStreamReader):
         self._events: Table | None = None
         self._followers: list[Follower] = []
         self._waiting: Waiting | None = None
+        self._tasks: Tasks | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Only what the tasks need: a table must not cross into a forked worker."""
@@ -146,6 +149,7 @@ class LogReader(DataSourceStreamReader):
         tables = self.spec.tables
         self._events, decisions = Table(self.spec.events), Table(tables.decisions())
         times = EventTimes(self._events)
+        self._tasks = Tasks(self.spec.tasks, Settings())
         self._followers = [
             Follower(start, tables, times, decisions, self._take) for start in self.spec.starts
         ]
@@ -192,7 +196,8 @@ class LogReader(DataSourceStreamReader):
     def _cut(
         self, span: tuple[int, int], works: list[Work], files: Sequence[DataFile]
     ) -> Iterator[Part]:
-        for a, b in cut(max(span[0], 0), span[1], self.spec.tasks):
+        assert self._tasks is not None  # noqa: S101
+        for a, b in cut(max(span[0], 0), span[1], self._tasks.now):
             yield Part(a, b, tuple(f.path for f in files if f.holds(a, b)), tuple(works))
 
 

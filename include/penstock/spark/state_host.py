@@ -4,8 +4,8 @@ Each shard is one step's. A fixed small number, never the business key: a key co
 micro-batch in a Python state store.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
@@ -22,7 +22,6 @@ from penstock.columns.packets import (
     TICK,
     message,
     messages_in,
-    packets,
     table_in,
 )
 from penstock.core.step import StepSpec
@@ -30,12 +29,20 @@ from penstock.kinds.windowed.mapper import Classes
 from penstock.kinds.windowed.reducer import Reducer
 from penstock.spark.tick import Status, Tick
 
+Hand: TypeAlias = Callable[[int, int, pa.Table, Tick], pa.Table]
+"""Shard, kind, partials of windows, and what the shard was told, to packets."""
+
 
 class StateHost(StatefulProcessor):
-    """Hands each shard's packets to the reducer of its step."""
+    """Hands each shard's packets to the reducer of its step.
 
-    def __init__(self, steps: Sequence[StepSpec]) -> None:
-        self.steps = {step.name: step for step in steps}
+    Args:
+        steps: of the query.
+        hand: makes packets of a shard's results of one kind.
+    """
+
+    def __init__(self, steps: Sequence[StepSpec], hand: Hand) -> None:
+        self.steps, self.hand = {step.name: step for step in steps}, hand
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
@@ -60,7 +67,8 @@ class StateHost(StatefulProcessor):
         panes = reducer.wire.panes
         partials, seed = (table_in(received, kind, panes) for kind in (PARTIAL, SEED))
         reduced = reducer.reduce(tick.advance, partials, seed)
-        out = [packets(shard, LATE, reduced.late), packets(shard, ANSWER, reduced.answers)]
+        found = ((LATE, reduced.late), (ANSWER, reduced.answers))
+        out = [self.hand(shard, kind, results, tick) for kind, results in found]
         status = Status(tick, reduced.open_pairs, classes)
         out.append(message(shard, STATUS, status.to_json()))
         yield pa.concat_tables(out).to_pandas()

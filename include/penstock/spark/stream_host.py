@@ -80,9 +80,11 @@ class StreamHost:
         home: Path,
         clock: Clock,
         pulse: Pulse,
+        *,
+        shards: int = 0,
     ) -> None:
         self.spark, self.tables, self.pipeline = spark, tables, pipeline
-        self.clock, self.pulse = clock, pulse
+        self.clock, self.pulse, self.shards = clock, pulse, shards
         self.door = Door(tables, pipeline, home, clock)
         self.queries: dict[str, StreamingQuery] = {}
         self._given_up: dict[str, str] = {}
@@ -111,7 +113,7 @@ class StreamHost:
             TerminalError: it does not go on until a person has changed something. Where only some
                 steps cannot, the others go on to the end of a bounded source first.
         """
-        Registry(self.tables, self.clock, self.pipeline).start_all()
+        Registry(self.tables, self.clock, self.pipeline, self.shards).start_all()
         for step in self.pipeline.specs:
             at = position(self.tables, step)
             self._blocks[step.name] = 0 if at is None else at.sealed.block
@@ -121,7 +123,7 @@ class StreamHost:
             for name in self.pipeline.queries:
                 self.queries[name] = start_query(
                     self.spark, self.tables, self.pipeline, name, self.clock, self._told,
-                    self._give_up, records,
+                    self._give_up, records, shards=self.shards,
                 )  # fmt: skip
                 if not self._watch(lambda name=name: not _is_undecided(self.queries[name])):
                     return

@@ -60,6 +60,12 @@ class Checkpoint:
         return newest + 1 if newest == self.committed else max(newest, 0)
 
     @property
+    def shards(self) -> int:
+        """Into how many shards the state of each step is cut here; 0: none has begun."""
+        known = (step for offset in self.logged.values() for step in offset.steps.values())
+        return max((len(step.shards) for step in known), default=0)
+
+    @property
     def usable(self) -> bool:
         """Whether a query may start on it: Spark repeats one micro-batch, never two."""
         if self.failures >= FAILURES:

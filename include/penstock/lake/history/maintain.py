@@ -80,8 +80,8 @@ def maintain_table(spec: TableSpec) -> int:
     tiers = () if spec.name == "merged" else ((FEW_FILES, SMALL), (MANY_FILES, LARGE))
     removed = sum(_compact(delta, spec, *tier) for tier in tiers)
     reached("before vacuum")
-    delta.vacuum(
-        KEEP_HOURS, dry_run=False, enforce_retention_duration=False,
+    delta.vacuum(  # in full: also what no commit ever named, once a writer has had a day for that
+        KEEP_HOURS, dry_run=False, enforce_retention_duration=False, full=True,
         post_commithook_properties=BY_HAND,
     )  # fmt: skip
     sync_commits(spec.uri, range(before + 1, delta.version() + 1))

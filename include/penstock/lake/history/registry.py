@@ -37,6 +37,10 @@ from penstock.lake.log.proposed import DECLARED, declared
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
 
+REBUILT = "state rebuilt from the log"
+SHARDS = "shards"
+"""Why a generation of the same epoch begins: the other asks for another number of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Begun:
@@ -45,17 +49,26 @@ class Begun:
     Attributes:
         checkpoint: its folder.
         generations: by the name of their step.
+        shards: into how many the state of each is cut; 0: as many as suit.
     """
 
     checkpoint: str
     generations: Mapping[str, Generation]
+    shards: int
 
 
 class Registry:
-    """Of the steps of one pipeline."""
+    """Of the steps of one pipeline.
 
-    def __init__(self, tables: Tables, clock: Clock, pipeline: Pipeline) -> None:
-        self.tables, self.clock = tables, clock
+    Args:
+        tables: of the pipeline.
+        clock: tells when a generation was registered.
+        pipeline: its file.
+        shards: into how many a state is to be cut; 0: as it is cut, or will be.
+    """
+
+    def __init__(self, tables: Tables, clock: Clock, pipeline: Pipeline, shards: int = 0) -> None:
+        self.tables, self.clock, self.shards = tables, clock, shards
         self.live = pipeline.source.mode is Mode.LIVE
         self.queries = pipeline.queries
         self.events = Table(tables.events(pipeline.types))
@@ -75,23 +88,32 @@ class Registry:
             steps: of the pipeline.
         """
         found = newest_checkpoint(self.tables, query)
-        usable = found if found.usable else None
-        began = {step.name: self._generation(step, usable) for step in steps}
+        usable, reason = (found if found.usable else None), REBUILT
+        if usable is not None and self.shards and usable.shards not in {0, self.shards}:
+            usable, reason = None, SHARDS
+        began = {step.name: self._generation(step, usable, reason) for step in steps}
         keeps = any(going is Going.ON for _, going in began.values())
         stays = usable is not None and (keeps or not usable.holds)
         place = found.uri if stays else next_checkpoint(self.tables, query)
         create(place)  # after the generations: whoever starts next finds both, or begins anew
-        return Begun(place, {name: generation for name, (generation, _) in began.items()})
+        shards = (found.shards if stays else 0) or self.shards
+        return Begun(place, {name: generation for name, (generation, _) in began.items()}, shards)
 
     def _generation(
-        self, step: StepSpec, checkpoint: Checkpoint | None
+        self, step: StepSpec, checkpoint: Checkpoint | None, reason: str
     ) -> tuple[Generation, Going]:
-        """With which generation a step starts, and whether the checkpoint goes on with it."""
+        """With which generation a step starts, and whether the checkpoint goes on with it.
+
+        Args:
+            step: the step.
+            checkpoint: where it may go on; none: nowhere.
+            reason: why its state is rebuilt, if the checkpoint does not go on.
+        """
         found = current(self.tables, step)
         if found is None:
             first = not generations(self.tables, step)
-            reason = "first start" if first else "changed definition"
-            return self.begin_epoch(step, reason), Going.BEGINS
+            why = "first start" if first else "changed definition"
+            return self.begin_epoch(step, why), Going.BEGINS
         epoch, newest = found
         lasts = last_sealed(self.tables, step, epoch.number)
         if self._goes_on_after_its_end(epoch, lasts):
@@ -112,7 +134,7 @@ class Registry:
             step.name, step.fingerprint, newest.number + 1, epoch.number, block, seq, state,
             self._slack_at(step, block), controller, epoch.live, self.clock.now(), epoch.frozen,
         )  # fmt: skip
-        return self._register(step, again, "state rebuilt from the log"), Going.BEGINS
+        return self._register(step, again, reason), Going.BEGINS
 
     def begin_epoch(
         self, step: StepSpec, reason: str, former: Generation | None = None

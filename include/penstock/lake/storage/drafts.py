@@ -7,7 +7,7 @@ the library writes them after all: the columns are part of that very commit.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -64,6 +64,7 @@ class Drafts:
         self._files: list[Future[AddAction]] = []
         self._writer = ThreadPoolExecutor(WRITERS, "drafts")
         self._paths: list[str] = []
+        self._others: list[AddAction] = []
 
     def __enter__(self) -> Self:
         """Itself; what was not committed is gone at the end."""
@@ -110,6 +111,10 @@ class Drafts:
             if sum(waiting.num_rows for waiting in self._waiting) >= FILE_ROWS:
                 self._flush()
 
+    def take(self, files: Iterable[AddAction]) -> None:
+        """Take files that others have written: they become rows with the same commit."""
+        self._others.extend(files)
+
     def rows(self) -> pa.Table:
         """All of them, for the library's writer."""
         if not self._rows:
@@ -128,7 +133,7 @@ class Drafts:
             for folder in (self._folder, ""):
                 sync_file(self.spec.uri, folder)
             self._lasting = True
-        return found
+        return found + self._others
 
     def _flush(self) -> None:
         if self._waiting and not self.grows:
@@ -136,21 +141,47 @@ class Drafts:
         self._waiting = []
 
     def _write(self, some: Sequence[pa.Table]) -> AddAction:
-        rows, uri = _joined(some), self.spec.uri
-        path = f"{self._folder}/part-{uuid4()}.snappy.parquet".removeprefix("/")
-        filesystem, root = opened(uri)
-        content = _structured(rows.drop_columns([*self.parts]))
-        require_room(uri, rows)
+        path = new_path(self._folder)
+        self._paths.append(path)
+        return write_file(self.spec, _joined(some), path, self.parts)
+
+
+def new_path(folder: str = "") -> str:
+    """A path that no other data file has."""
+    return f"{folder}/part-{uuid4()}.snappy.parquet".removeprefix("/")
+
+
+def write_file(
+    spec: TableSpec, rows: pa.Table, path: str | None = None, parts: Mapping[str, str] | None = None
+) -> AddAction:
+    """Write a data file that no commit names yet; it is on the disk then, its name is not.
+
+    Args:
+        spec: of the table.
+        rows: of the file.
+        path: of the file, from the table; none: a new one.
+        parts: values of the columns that the table's files are divided by.
+
+    Raises:
+        UnwrittenError: the system does not let it be written.
+    """
+    uri, path, parts = spec.uri, path or new_path(), dict(parts or {})
+    filesystem, root = opened(uri)
+    content = _structured(rows.drop_columns([*parts]))
+    require_room(uri, rows)
+    try:
         with written(uri):
             if not is_remote(uri):
-                filesystem.create_dir(f"{root}/{self._folder}", recursive=True)
-            self._paths.append(path)
+                filesystem.create_dir(f"{root}/{path}".rpartition("/")[0], recursive=True)
             pq.write_table(content, f"{root}/{path}", filesystem=filesystem, **_options(content))
             sync_file(uri, path)
             about = filesystem.get_file_info(f"{root}/{path}")
-        said = json.dumps(_statistics(rows, self.spec.indexed))
-        modified = about.mtime_ns // 1_000_000
-        return AddAction(path, about.size, self.parts, modified, True, said)
+    except BaseException:
+        with suppress(OSError):
+            filesystem.delete_file(f"{root}/{path}")
+        raise
+    said = json.dumps(_statistics(rows, spec.indexed))
+    return AddAction(path, about.size, parts, about.mtime_ns // 1_000_000, True, said)
 
 
 def _joined(some: Sequence[pa.Table]) -> pa.Table:
