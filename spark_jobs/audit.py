@@ -21,6 +21,7 @@ from penstock.quality.pictures import pictures
 from penstock.quality.reports import Appendix
 from penstock.quality.suite import run_suite
 from penstock.runtime.streams.control import reasons
+from penstock.spark.alike import require_alike
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.session import open_session, settings_of
 
@@ -30,6 +31,7 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
     pipeline = pipeline_of(request, settings)
     tables, clock = Tables(settings.lake_uri, pipeline.name), SystemClock()
     with open_session(f"audit__{pipeline.name}", settings_of(settings)) as spark:
+        require_alike(spark, settings)
         asked = Audit(spark, tables, pipeline, clock, everything=request.everything)
         found = asked.comparisons(correction_interval(pipeline))
     rows, at = complete(found, [*pipeline.steps]), clock.now()

@@ -7,6 +7,7 @@ from penstock.control.job import Outcome, pipeline_of, run_job
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
 from penstock.lake.storage.tables import Tables
+from penstock.spark.alike import require_alike
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.session import open_session, settings_of
 
@@ -16,6 +17,7 @@ def correct(request: JobRequest, settings: Settings) -> Outcome:
     pipeline = pipeline_of(request, settings)
     tables = Tables(settings.lake_uri, pipeline.name)
     with open_session(f"correct__{pipeline.name}", settings_of(settings)) as spark:
+        require_alike(spark, settings)
         done = correct_pipeline(
             spark,
             tables,

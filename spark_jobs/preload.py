@@ -11,6 +11,7 @@ from penstock.core.window import micros
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.storage.tables import Tables
+from penstock.spark.alike import require_alike
 from penstock.spark.correct import correct_pipeline, start_epochs
 from penstock.spark.session import open_session, settings_of
 
@@ -27,6 +28,7 @@ def preload(request: JobRequest, settings: Settings) -> Outcome:
     received = run_through(door, HISTORY, since, until)
     start_epochs(tables, pipeline, clock)
     with open_session(f"preload__{pipeline.name}", settings_of(settings)) as spark:
+        require_alike(spark, settings)
         done = correct_pipeline(spark, tables, pipeline, clock, request.run_id)
     return {"received": received, "answers": done.answers}
 
