@@ -1,5 +1,6 @@
 """A plan carried out in pieces by workers makes the rows that one process makes of it."""
 
+import json
 import os
 import pickle
 import random
@@ -7,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.core.place import path_of
@@ -22,7 +25,7 @@ from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.log.blocks import HISTORY, LIVE
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import data_files
-from tests.gates import Gate
+from tests.gates import Gate, T
 from tests.spreading import TABLES, begun, fill, log_of, small_plans
 
 REAL = spread.carry_out
@@ -100,6 +103,36 @@ def test_both_ways_and_each_after_the_other_write_the_same_rows(
             for row in [*found[0][name], *other[name]]:
                 row.pop("sealed_at", None)
             assert other[name] == found[0][name], name
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_one_large_file_is_several_pieces_of_a_plan(tmp_path: Path, kind: str) -> None:
+    for name in "ab":  # the first plan is one process's
+        large(tmp_path / "live" / f"{name}.{kind}", kind)
+    gate, crew = Gate(tmp_path, kind), Pickling()
+    received = taken(gate, crew)
+    assert sum(gate.conserved()) == received == 1_200
+    items = [json.loads(row["positions"]) for row in log_of(gate)["plans"]]
+    assert max(len(some) for some in items) > 3
+    assert len(items) <= 6
+    numbers = [_number(row) for row in gate.kept()]
+    assert numbers == [*range(600), *range(600)]
+
+
+def large(file: Path, kind: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    rows = [{"event_time": T, "site": "a", "n": n} for n in range(600)]
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=70)
+    elif kind == "jsonl":
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        lines = [f"{T},a,{n}\n" for n in range(600)]
+        file.write_text("".join(["event_time,site,n\n", *lines]))
+
+
+def _number(row: dict[str, Any]) -> int:
+    return int(row["typed"]["n"] if row["typed"] else json.loads(row["extra"])["n"])
 
 
 def test_ids_and_local_times_by_order_stay_with_one_process(tmp_path: Path) -> None:

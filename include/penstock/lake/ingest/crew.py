@@ -41,6 +41,9 @@ class Alone:
         return [work(part) for part in parts]
 
 
+ALONE = Alone()
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """An error that this project raised on purpose, on its way to another process.

@@ -24,7 +24,7 @@ from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.ingest import pieces
 from penstock.lake.ingest.ahead import Outlook
 from penstock.lake.ingest.clearing import Clearing
-from penstock.lake.ingest.crew import Alone, Crew
+from penstock.lake.ingest.crew import ALONE, Crew
 from penstock.lake.ingest.head import Head
 from penstock.lake.ingest.judging import judged_items
 from penstock.lake.ingest.lost_plans import Ahead
@@ -32,14 +32,7 @@ from penstock.lake.ingest.notices import BY_ORDER
 from penstock.lake.ingest.numbered import Numbered, numbered
 from penstock.lake.ingest.origins import waiting_of
 from penstock.lake.ingest.place import check_apart
-from penstock.lake.ingest.plan import (
-    APPLICATION,
-    Plan,
-    Terms,
-    clears_by,
-    definition_of,
-    reading_of,
-)
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, clears_by, definition_of
 from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.rows import block_rows, summed
 from penstock.lake.ingest.spread import Job, spread
@@ -58,7 +51,6 @@ log = logging.getLogger(__name__)
 BLOCK = 65_536
 """Records a block, at most. What is sealed together is answered together; what is late does not
 hang on it."""
-ALONE = Alone()
 
 
 class Door:
@@ -172,7 +164,7 @@ class Door:
             for origin, waiting in self._waiting.items():
                 waiting.take(
                     self._last.items, row["number"], own=origin == row["origin"],
-                    reading=reading_of(definition), cleared=clears_by(definition),
+                    reading=definition_of(definition).reading, cleared=clears_by(definition),
                 )  # fmt: skip
         self._head.catch_up()
 
@@ -220,7 +212,7 @@ class Door:
         self._catch_up()
         return plan
 
-    def _times(self) -> int:
+    def _times(self) -> float:
         """How many times as much as it can take alone the next plan may hold."""
         hands, received = self._crew.hands, self._head.next_seq
         return pieces.times(self.pipeline.definition, hands, received)

@@ -7,7 +7,7 @@ process takes at once, in records, bytes or files, whichever is most.
 
 from collections.abc import Sequence
 
-from penstock.config.pipeline import Ambiguous, Definition, FileFormat
+from penstock.config.pipeline import Ambiguous, Definition
 from penstock.lake.ingest import source
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.plan import Plan
@@ -24,13 +24,9 @@ EACH = 2
 
 def load(item: Item) -> float:
     """How much of an ordinary plan an item is."""
-    if item.records >= 0:
-        size = item.records / source.RECORDS_PER_PLAN
-    else:
-        is_text = item.format != FileFormat.PARQUET.value
-        end = item.end if is_text and item.end >= 0 else item.size
-        size = (end - (item.first if is_text else 0)) / source.BYTES_PER_PLAN
-    return max(size, 1 / source.FILES_PER_PLAN)
+    known = item.records >= 0
+    held = item.records / source.RECORDS_PER_PLAN if known else item.extent / source.BYTES_PER_PLAN
+    return max(held, 1 / source.FILES_PER_PLAN)
 
 
 def cut(items: Sequence[Item]) -> list[tuple[Item, ...]]:
@@ -52,7 +48,7 @@ def are_apart(definition: Definition) -> bool:
     return definition.id is None and definition.ambiguous is not Ambiguous.BY_ORDER
 
 
-def times(definition: Definition, hands: int, records: int) -> int:
+def times(definition: Definition, hands: int, records: int) -> float:
     """How many ordinary plans the next one may hold.
 
     Args:
@@ -61,7 +57,7 @@ def times(definition: Definition, hands: int, records: int) -> int:
         records: received so far. The first ones show which columns there are: what they bring
             would make every piece wrong that was made without it.
     """
-    return EACH * hands if hands > 1 and records and are_apart(definition) else 1
+    return EACH * hands if hands > 1 and records and are_apart(definition) else 1.0
 
 
 def is_spread(plan: Plan, definition: Definition, hands: int) -> bool:

@@ -26,11 +26,6 @@ def definition_of(text: str) -> Definition:
     return Definition.from_text(text)
 
 
-def reading_of(definition: str) -> str:
-    """How a plan's event times are read, by the text of its definition."""
-    return definition_of(definition).reading
-
-
 def clears_by(definition: str) -> bool:
     """Whether a plan's files go once it is sealed, by the text of its definition."""
     return clears(definition_of(definition).source)

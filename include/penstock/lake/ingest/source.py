@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISREG
 
@@ -110,13 +110,12 @@ class Waiting:
 
     def items(
         self, since: int | None = None, until: int | None = None, *, closely: bool = True,
-        times: int = 1,
+        times: float = 1.0,
     ) -> list[Item]:  # fmt: skip
         """What waits, in order, at most as much as one plan may hold.
 
         Args:
-            since: only records with an event time at or after it, us.
-            until: only records with an event time before it, us.
+            since, until: only records with an event time in [since, until), us.
             closely: list the folder also where it says that nothing came.
             times: so many times what a plan of one process may hold.
 
@@ -126,11 +125,9 @@ class Waiting:
         if self.feed is not None:
             if self.known.is_others_folder():
                 raise DeltaSourceError(self.root, notices.OTHERS_FOLDER, APART)
-            found = map(self._located, self.feed.left())
-            parts = (part for item in found for part in self._parts(item, since, until))
-            return _one_plan(parts, times)
-        asked, listed = wanted(since, until), self._asked
-        self._asked = None  # what fails is listed anew
+            parts = (self._parts(self._located(i), since, until) for i in self.feed.left())
+            return _one_plan(chain.from_iterable(parts), times)
+        asked, listed, self._asked = wanted(since, until), self._asked, None
         chosen = _one_plan(self._queued(since, until), times) if asked == listed else []
         if not chosen and (closely or self.listing.astray or not self._quiet.holds()):
             self._list()
@@ -389,15 +386,15 @@ def clears(config: History) -> bool:
     return isinstance(config, Source) and config.after is not After.KEEP
 
 
-def _one_plan(parts: Iterable[Item], times: int) -> list[Item]:
+def _one_plan(parts: Iterable[Item], times: float) -> list[Item]:
     """As much as one plan may hold."""
     chosen: list[Item] = []
     records = size = 0
     for item in parts:
         chosen.append(item)
         records += max(item.records, 0)
-        size += item.size if item.records < 0 else 0
-        full = records >= times * RECORDS_PER_PLAN or size >= times * BYTES_PER_PLAN
-        if full or len(chosen) >= times * FILES_PER_PLAN:
+        size += item.extent if item.records < 0 else 0
+        held = records / RECORDS_PER_PLAN, size / BYTES_PER_PLAN, len(chosen) / FILES_PER_PLAN
+        if max(held) >= times:
             break
     return chosen
