@@ -13,6 +13,7 @@ from penstock.lake.log.blocks import HISTORY
 from penstock.lake.storage.tables import Tables
 from penstock.spark.alike import require_alike
 from penstock.spark.correct import correct_pipeline, start_epochs
+from penstock.spark.crew import SparkCrew
 from penstock.spark.session import open_session, settings_of
 
 
@@ -23,12 +24,12 @@ def preload(request: JobRequest, settings: Settings) -> Outcome:
         raise ConfigError(f"{pipeline.path}: there is no history to preload. Add history: ...")
     clock = SystemClock()
     tables = Tables(settings.lake_uri, pipeline.name)
-    door = Door(tables, pipeline, settings.home, clock)
     since, until = (None if t is None else micros(t) for t in (request.start, request.end))
-    received = run_through(door, HISTORY, since, until)
-    start_epochs(tables, pipeline, clock)
     with open_session(f"preload__{pipeline.name}", settings_of(settings)) as spark:
         require_alike(spark, settings)
+        door = Door(tables, pipeline, settings.home, clock, SparkCrew(spark))
+        received = run_through(door, HISTORY, since, until)
+        start_epochs(tables, pipeline, clock)
         done = correct_pipeline(spark, tables, pipeline, clock, request.run_id)
     return {"received": received, "answers": done.answers}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -155,3 +156,7 @@ def lose_memory(folder: Path, how: str) -> None:
     names = {"offsets": ["offsets"], "commits": ["commits", "state"], "all": [""]}[how]
     for name in names:
         shutil.rmtree(folder / name, ignore_errors=True)
+
+
+ONE_CORE: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
+"""A session that nobody asks for more than its cores."""

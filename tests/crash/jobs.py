@@ -29,7 +29,7 @@ from penstock.core.step import StepSpec
 from penstock.lake.history import maintain
 from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.registry import Registry
-from penstock.lake.ingest import door, source
+from penstock.lake.ingest import door, pieces, source
 from penstock.lake.log import files
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.proposed import propose
@@ -57,6 +57,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door, "BLOCK", 128)
         patch.setattr(source, "FILES_PER_PLAN", 4)
+        patch.setattr(pieces, "EACH", 0.5)  # whoever plans it, a plan holds as much
         patch.setattr(maintain, "FEW_FILES", 3)
         patch.setattr(results, "LARGE", 2_000)  # some of a life's results
         patch.setattr(StreamHost.run, "__defaults__", ((blocks - 1) * 128 + 1,))

@@ -73,6 +73,7 @@ POINTS |= dict.fromkeys(
     ["before archived", "after archived", "before cleared", "within cleared", "after cleared"],
     ("ingest", "stream"),
 )
+POINTS |= dict.fromkeys(["door piece", "door drafts"], ("stream",))
 FAILURE = ("before failure", "after failure")
 POINTS |= dict.fromkeys(FAILURE, ("stream",))
 

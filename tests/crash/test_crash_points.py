@@ -22,6 +22,7 @@ TELLING = [
     "within ingest plans",
     "supervisor driving",
     "inside state",
+    "door drafts",
     "before done corrections",
 ]
 

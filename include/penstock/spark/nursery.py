@@ -41,6 +41,7 @@ REQUEST_SECONDS = 300.0
 IMPORTED = (
     "pandas",
     "penstock.spark.query",
+    "penstock.lake.ingest.spread",
     "penstock.columns.expressions",
     "pyspark.worker",
     "pyspark.sql.worker.create_data_source",

@@ -34,6 +34,7 @@ from penstock.lake.storage.commit import ConflictError
 from penstock.lake.storage.room import UnwrittenError
 from penstock.lake.storage.tables import Tables
 from penstock.spark.cause import cause_of
+from penstock.spark.crew import SparkCrew
 from penstock.spark.load import Progress
 from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
 from penstock.spark.session import end_of
@@ -85,7 +86,7 @@ class StreamHost:
     ) -> None:
         self.spark, self.tables, self.pipeline = spark, tables, pipeline
         self.clock, self.pulse, self.shards = clock, pulse, shards
-        self.door = Door(tables, pipeline, home, clock)
+        self.door = Door(tables, pipeline, home, clock, SparkCrew(spark))
         self.queries: dict[str, StreamingQuery] = {}
         self._given_up: dict[str, str] = {}
         self._blocks: dict[str, int] = {}

@@ -20,7 +20,7 @@ from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError, regular
 from penstock.spark import stream_host
 from penstock.spark.stream_host import StreamHost
-from tests.doubles import RecordingPulse
+from tests.doubles import ONE_CORE, RecordingPulse
 from tests.gates import Gate
 from tests.streams import disordered, write_jsonl, write_parquet
 
@@ -205,7 +205,7 @@ def test_a_stream_says_what_it_waits_for_and_goes_on(
 ) -> None:
     monkeypatch.setattr(stream_host, "AWAY_SECONDS", 0.01)
     gate, pulse = Gate(tmp_path, "parquet"), RecordingPulse()
-    host = StreamHost(None, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)  # type: ignore[arg-type]
+    host = StreamHost(ONE_CORE, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)
     host._ingest.start()
     eventually(lambda: "/live: FileNotFoundError" in (pulse.figures.get("waits_for") or ""))
     assert [r.message for r in caplog.records if "ingest waits" in r.message], "also in the log"
@@ -226,7 +226,7 @@ def test_a_stream_waits_for_room_on_the_disk(
     gate.door().work()
     write_jsonl(tmp_path / "live" / "c.jsonl", disordered(20, seed=3, late_share=0))
     statvfs = os.statvfs
-    host = StreamHost(None, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)  # type: ignore[arg-type]
+    host = StreamHost(ONE_CORE, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)
     with monkeypatch.context() as patched:
         full = os.statvfs_result((4096, 4096, 9, 0, 0, 9, 9, 9, 0, 255))
         patched.setattr(os, "statvfs", lambda _: full)

@@ -23,7 +23,7 @@ from penstock.quality.checks import EXAMPLE_OF
 from penstock.quality.comparisons import complete, examples_of
 from penstock.spark import stream_host
 from penstock.spark.stream_host import StreamHost
-from tests.doubles import RecordingPulse, RisingClock
+from tests.doubles import ONE_CORE, RecordingPulse, RisingClock
 from tests.gates import Gate, T
 from tests.lakes import Lake, arrive, fed
 
@@ -171,7 +171,7 @@ def test_a_stream_that_waits_for_the_same_too_long_fails_visibly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, pulse = Gate(tmp_path, "jsonl"), RecordingPulse()
-    host = StreamHost(None, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)  # type: ignore[arg-type]
+    host = StreamHost(ONE_CORE, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)
     said = f"{tmp_path}/live/a.jsonl: MemoryError: . Nothing of it is taken"
     host._waits(said)
     assert (pulse.figures["waits_for"], pulse.figures["fails"]) == (said, None)

@@ -141,7 +141,7 @@ def test_text_that_was_written_again_in_place_and_is_longer_has_not_grown(
 def test_text_that_is_written_again_while_it_is_read_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, texts = live(tmp_path), received._text_lines
+    gate, texts = live(tmp_path), received.text_lines
     put(tmp_path / "live" / "a.jsonl", 0, 10)
 
     def overtaken(*given: Any) -> Any:
@@ -150,7 +150,7 @@ def test_text_that_is_written_again_while_it_is_read_is_waited_for(
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(received, "_text_lines", overtaken)
+        patched.setattr(received, "text_lines", overtaken)
         with pytest.raises(SourceError, match="changed since it was planned"):
             gate.take()
     assert gate.rows("events") == []

@@ -16,29 +16,33 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import Ambiguous, Definition, Mode, Pipeline
+from penstock.config.pipeline import Ambiguous, Mode, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, TerminalError
 from penstock.core.slack import BlockKind
 from penstock.core.window import BEGINNING, instant, micros
+from penstock.lake.ingest import pieces
 from penstock.lake.ingest.ahead import Outlook
 from penstock.lake.ingest.clearing import Clearing
+from penstock.lake.ingest.crew import ALONE, Crew
 from penstock.lake.ingest.head import Head
 from penstock.lake.ingest.judging import judged_items
+from penstock.lake.ingest.lost_plans import Ahead
 from penstock.lake.ingest.notices import BY_ORDER
 from penstock.lake.ingest.numbered import Numbered, numbered
 from penstock.lake.ingest.origins import waiting_of
 from penstock.lake.ingest.place import check_apart
-from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, clears_by, reading_of
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, clears_by, definition_of
 from penstock.lake.ingest.planned import as_decided
-from penstock.lake.ingest.rows import block_rows
+from penstock.lake.ingest.rows import block_rows, summed
+from penstock.lake.ingest.spread import Job, spread
 from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.files import DETAIL, Decided, decided, owner
 from penstock.lake.log.freezes import Freezes
 from penstock.lake.storage.commit import ConflictError, Table
-from penstock.lake.storage.drafts import Drafts
+from penstock.lake.storage.drafts import Drafts, Gathered
 from penstock.lake.storage.read import Tail, read_table
 from penstock.lake.storage.tables import Tables
 
@@ -52,7 +56,20 @@ hang on it."""
 class Door:
     """Ingest of one pipeline; several processes may hold one, they cannot disagree."""
 
-    def __init__(self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
+    def __init__(
+        self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock,
+        crew: Crew = ALONE,
+    ) -> None:  # fmt: skip
+        """Open nothing yet.
+
+        Args:
+            tables: of the pipeline.
+            pipeline: its file.
+            home: where relative places start.
+            clock: tells arrival instants.
+            crew: carries out what is large.
+        """
+        self._crew = crew
         self.pipeline, self.clock = pipeline, clock
         self.tables, self.home = tables, home
         self.plans = Table(tables.plans())
@@ -66,6 +83,8 @@ class Door:
         self._waiting = waiting_of(pipeline, home, tables.lake)
         self._definition = pipeline.definition.to_text()
         self._terms = {self._definition: Terms(pipeline.definition, tables, home)}
+        steps = [step.name for step in pipeline.specs]
+        self._ahead = Ahead(self.plans, self.quarantine, self.blocks, self.decisions, steps)
         self._clearing = Clearing(pipeline, home, self._waiting[LIVE], tables, clock)
         self._outlook = Outlook(pipeline)
         self._open: deque[Plan] = deque()
@@ -145,7 +164,7 @@ class Door:
             for origin, waiting in self._waiting.items():
                 waiting.take(
                     self._last.items, row["number"], own=origin == row["origin"],
-                    reading=reading_of(definition), cleared=clears_by(definition),
+                    reading=definition_of(definition).reading, cleared=clears_by(definition),
                 )  # fmt: skip
         self._head.catch_up()
 
@@ -155,40 +174,6 @@ class Door:
             self._open.popleft()
         return self._open[0] if self._open else None
 
-    def _refuse_if_ahead(self) -> None:
-        """Plan nothing while a table holds what no plan says: its numbers would be given twice.
-
-        Raises:
-            ConflictError: another process planned meanwhile.
-            TerminalError: commits of ``plans`` are lost.
-        """
-        last = -1 if self._last is None else self._last.number
-        found = {table: n for table, n in self._numbers().items() if n is not None and n > last}
-        if not found:
-            return
-        self.plans.refresh()
-        newest = self.plans.last(APPLICATION)
-        if newest is not None and newest > last:
-            raise ConflictError(f"{self.plans.spec.uri}: another process planned first")
-        said = ", ".join(f"{table} up to {number}" for table, number in found.items())
-        raise TerminalError(
-            f"{self.plans.spec.uri} ends with plan {last}, but there are rows of later plans:"
-            f" {said}. Commits of plans are lost, so nothing more is taken: which files they took"
-            " is not known. Put the missing part of plans/_delta_log back, restore a whole copy of"
-            " the lake, or penstock remove the pipeline to start afresh"
-        )
-
-    def _numbers(self) -> dict[str, int | None]:
-        """Of which plan the newest rows are, by table."""
-        found = {}
-        for table in (self._terms[self._definition].events, self.quarantine, self.blocks):
-            table.refresh()
-            found[table.spec.name] = table.last(APPLICATION)
-        self.decisions.refresh()
-        names = (f"{proposed.ADOPTED}:{step.name}" for step in self.pipeline.specs)
-        adopted = [n for name in names if (n := self.decisions.last(name)) is not None]
-        return found | {"decisions": max(adopted, default=None)}
-
     def _plan(self, origin: str, since: int | None, until: int | None) -> Plan | None:
         if origin not in self._waiting:  # a history that is not declared
             return None
@@ -196,7 +181,8 @@ class Door:
         now = max(clock, self._arrived)
         waiting = self._waiting[origin]
         closely = origin != LIVE or self._silence(origin, now) is not None
-        found = waiting.items(since, until, closely=closely)
+        times = self._times() if since is until is None else 1
+        found = waiting.items(since, until, closely=closely, times=times)
         whole = [waiting.places.full(item) for item in found]
         items = tuple(found[: len(self._outlook.reached(whole, waiting.filesystem, now))])
         kind: BlockKind | None = BlockKind.DATA
@@ -211,8 +197,8 @@ class Door:
             log.warning("the clock is behind the last plan: arrivals stand still behind=%s", behind)
         if kind is BlockKind.END:
             waiting.refuse_end()
-        self._refuse_if_ahead()
         number = 0 if self._last is None else self._last.number + 1
+        self._ahead.refuse(number - 1, self._terms[self._definition].events)
         adopts = self._proposals()
         plan = Plan(
             number, kind, origin, self._head.next_seq, self._head.next_block, now, items, adopts,
@@ -225,6 +211,11 @@ class Door:
         self.plans.swap(rows, APPLICATION, number)
         self._catch_up()
         return plan
+
+    def _times(self) -> float:
+        """How many times as much as it can take alone the next plan may hold."""
+        hands, received = self._crew.hands, self._head.next_seq
+        return pieces.times(self.pipeline.definition, hands, received)
 
     def _proposals(self) -> str | None:
         """What the next plan adopts; read again only when a decision or proposal came."""
@@ -265,12 +256,14 @@ class Door:
             terms.seen.catch_up(plan.first_seq, plan.arrived_at)
         files = self._in_effect(plan)
         schema = pa.schema(terms.events.delta.schema())
-        with Drafts(terms.events.spec, schema, {"origin": plan.origin}) as drafts:
+        is_spread = pieces.is_spread(plan, terms.definition, self._crew.hands)
+        kind = Gathered if is_spread else Drafts
+        with kind(terms.events.spec, schema, {"origin": plan.origin}) as drafts:
             rows = self._numbered(plan, terms, files, Undeclared.of(schema), drafts)
             drafts.finish()
             self._refuse(plan, rows.refused, files)
             if not plan.items or terms.events.append(drafts, APPLICATION, plan.number):
-                return self._seal(plan, rows.accepted, rows.received)
+                return self._seal(plan, rows.sums, rows.received)
         # the blocks speak for what stands there, whatever the files say by now
         return self._seal(plan, *self._committed(plan, terms.events))
 
@@ -281,10 +274,16 @@ class Door:
         waiting, mine = terms.waiting(plan), self._waiting.get(plan.origin)
         newest = self._head.t_max if plan.origin == LIVE else BEGINNING
         now = None if mine is None else mine.places
-        decided = (as_decided(item, plan.number, files) for item in plan.items)
-        items = (waiting.places.full(item, now) for item in decided)
-        parts = judged_items(items, waiting, plan, terms.definition, newest, undeclared)
-        return numbered(parts, plan, terms, self.quarantine.spec.schema, undeclared, drafts)
+        found = [
+            tuple(waiting.places.full(as_decided(item, plan.number, files), now) for item in piece)
+            for piece in pieces.cut(plan.items)
+        ]
+        quarantine = self.quarantine.spec.schema
+        if isinstance(drafts, Gathered):
+            job = Job(replace(plan, items=()), terms.events.spec, quarantine, waiting.uri)
+            return spread(found, job, terms.definition, self._crew, undeclared, drafts)
+        parts = judged_items(found, waiting.filesystem, plan, terms.definition, newest, undeclared)
+        return numbered(parts, plan, terms.seen, quarantine, undeclared, drafts)
 
     def _in_effect(self, plan: Plan) -> Decided:
         """What was decided before anything of the plan was committed: its refusals come first."""
@@ -305,30 +304,31 @@ class Door:
     def _by(self, plan: Plan) -> Terms:
         """What the plan is carried out by: the pipeline file as it was when the plan was made."""
         if plan.definition not in self._terms:
-            definition = Definition.from_text(plan.definition)
+            definition = definition_of(plan.definition)
             self._terms[plan.definition] = Terms(definition, self.tables, self.home)
         return self._terms[plan.definition]
 
-    def _seal(self, plan: Plan, events: pa.Table, received: int) -> int:
+    def _seal(self, plan: Plan, sums: pa.Table, received: int) -> int:
         if plan.adopts is not None:
             at = instant(plan.arrived_at)
             proposed.adopt(self.decisions, plan.adopts, plan.number, plan.first_block, at)
         rows = block_rows(
-            plan, received, events, self._head.t_max, self._head.accepted, self.clock.now()
+            plan, received, sums, self._head.t_max, self._head.accepted, self.clock.now()
         )
         self.blocks.append(rows.cast(self.blocks.spec.schema), APPLICATION, plan.number)
+        accepted = pc.sum(sums["accepted"]).as_py() or 0
         log.info(
             "ingested plan=%d kind=%s received=%d refused=%d",
-            plan.number, plan.kind.value, received, received - events.num_rows,
+            plan.number, plan.kind.value, received, received - accepted,
         )  # fmt: skip
         self._catch_up()
         return received
 
     def _committed(self, plan: Plan, table: Table) -> tuple[pa.Table, int]:
-        """The accepted records of a plan that are there already, and how many it received."""
+        """What sums up the accepted records that are there already, and how many were received."""
         events = self._standing(plan, table, ["arrival_seq", "event_time", "block"])
         refused = self._standing(plan, self.quarantine, ["arrival_seq"])
-        return events, events.num_rows + refused.num_rows
+        return summed(events), events.num_rows + refused.num_rows
 
     def _standing(self, plan: Plan, table: Table, names: list[str]) -> pa.Table:
         """The rows of an unsealed plan that stand in a table.

@@ -76,6 +76,13 @@ class Item:
     head: str = ""
     born: int = 0
 
+    @property
+    def extent(self) -> int:
+        """Bytes of this part; of Parquet, where rows do not tell them, of the file."""
+        if self.format == FileFormat.PARQUET.value:
+            return self.size
+        return (self.size if self.end < 0 else self.end) - self.first
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {name: getattr(self, name) for name in FIELDS}

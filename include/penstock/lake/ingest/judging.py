@@ -11,6 +11,7 @@ from itertools import accumulate, groupby
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.fs
 
 from penstock.config.pipeline import Ambiguous, Definition
 from penstock.lake.ingest.item import Item
@@ -19,7 +20,6 @@ from penstock.lake.ingest.planned import GivenUp
 from penstock.lake.ingest.reading import BROKEN, is_of_system, told_apart
 from penstock.lake.ingest.received import Received, receive, unreadable
 from penstock.lake.ingest.rows import within
-from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.ingest.verdict import Judged, judge
 
@@ -42,8 +42,8 @@ class Part(NamedTuple):
 
 
 def judged_items(
-    items: Iterable[Item],
-    waiting: Waiting,
+    pieces: Sequence[Sequence[Item]],
+    filesystem: pa.fs.FileSystem,
     plan: Plan,
     definition: Definition,
     newest: int,
@@ -52,8 +52,8 @@ def judged_items(
     """The records of a plan, in order; what an item's content breaks is refused as a whole.
 
     Args:
-        items: with their whole paths, as decided.
-        waiting: the source they are read from.
+        pieces: of the plan, with their items' whole paths, as decided.
+        filesystem: on which they lie.
         plan: they belong to.
         definition: of the plan.
         newest: newest live event time before them, us.
@@ -63,8 +63,10 @@ def judged_items(
         SourceError: one cannot be read now, or is not what was planned.
     """
     held: list[tuple[Item, Received]] = []
-    for item, received in _read_ahead(items, waiting, definition):
-        if held and not _alike(held, item, received, definition):
+    items = (item for piece in pieces for item in piece)
+    firsts = {*accumulate(map(len, pieces))}
+    for at, (item, received) in enumerate(_read_ahead(items, filesystem, definition)):
+        if held and (at in firsts or not _alike(held, item, received, definition)):
             for part in _judged(held, plan, definition, newest, undeclared):
                 newest = max(newest, part.judged.newest)
                 yield part
@@ -74,14 +76,14 @@ def judged_items(
 
 
 def _read_ahead(
-    items: Iterable[Item], waiting: Waiting, definition: Definition
+    items: Iterable[Item], filesystem: pa.fs.FileSystem, definition: Definition
 ) -> Iterator[tuple[Item, Received]]:
     """Items with their records; while one is judged the next one is read."""
 
     def read(item: Item) -> tuple[Item, Received]:
         with told_apart(item.path):
             known = item.received() if isinstance(item, GivenUp) else None
-            return item, known or receive(item, waiting.filesystem, definition)
+            return item, known or receive(item, filesystem, definition)
 
     with ThreadPoolExecutor(1, "reader") as reader:
         ahead: Future[tuple[Item, Received]] | None = None

@@ -21,15 +21,14 @@ APPLICATION = "ingest"
 
 
 @lru_cache(maxsize=64)
-def reading_of(definition: str) -> str:
-    """How a plan's event times are read, by the text of its definition."""
-    return Definition.from_text(definition).reading
+def definition_of(text: str) -> Definition:
+    """What a plan was made by, from its text."""
+    return Definition.from_text(text)
 
 
-@lru_cache(maxsize=64)
 def clears_by(definition: str) -> bool:
     """Whether a plan's files go once it is sealed, by the text of its definition."""
-    return clears(Definition.from_text(definition).source)
+    return clears(definition_of(definition).source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,20 +172,25 @@ def _parquet(item: Item, file: SourceFile) -> Received:
     )
 
 
-def _text_lines(item: Item, file: SourceFile, first: int) -> tuple[list[bytes], int]:
-    """The lines of a part from a place on, and the number of lines before it."""
+def _lines_before(file: SourceFile, first: int) -> int:
     before, left = 0, first
     file.seek(0)
     while left > 0 and (some := file.read(min(left, CHUNK))):
         before, left = before + some.count(b"\n"), left - len(some)
+    return before
+
+
+def text_lines(item: Item, file: SourceFile, first: int) -> list[bytes]:
+    """The lines of a part from a place on."""
+    file.seek(first)
     end = item.size if item.end < 0 else item.end
     lines = file.read(max(0, end - first)).split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    return lines, before
+    return lines
 
 
-def _header(file: SourceFile) -> tuple[bytes, int]:
+def header_of(file: SourceFile) -> tuple[bytes, int]:
     """The first line that says something, and the place behind it."""
     held, at = b"", 0
     while True:
@@ -213,7 +218,7 @@ def _raw(line: bytes) -> str:
 
 
 def _jsonl(item: Item, file: SourceFile, wanted: Collection[str]) -> Received:
-    lines, before = _text_lines(item, file, item.first)
+    before, lines = _lines_before(file, item.first), text_lines(item, file, item.first)
     numbered = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
     records: list[Texts] = []
     malformed: dict[int, str] = {}
@@ -247,10 +252,11 @@ def _jsonl(item: Item, file: SourceFile, wanted: Collection[str]) -> Received:
 
 
 def _csv(item: Item, file: SourceFile, intake: Intake) -> Received:
-    header, behind = _header(file)
-    lines, before = _text_lines(item, file, max(item.first, behind))
+    header, behind = header_of(file)
+    first = max(item.first, behind)
+    before, lines = _lines_before(file, first), text_lines(item, file, first)
     names = next(csv.reader([header.decode("utf-8-sig").rstrip("\r")], strict=True), [])
-    if (wrong := _not_a_header(names, intake)) is not None:
+    if (wrong := not_a_header(names, intake)) is not None:
         return one_refused(item, f"{UNREADABLE}: {wrong}")
     numbered = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
     malformed: dict[int, str] = {}
@@ -277,7 +283,7 @@ def _csv(item: Item, file: SourceFile, intake: Intake) -> Received:
     )
 
 
-def _not_a_header(names: Sequence[str], intake: Intake) -> str | None:
+def not_a_header(names: Sequence[str], intake: Intake) -> str | None:
     """Why a file's first line does not say what its columns are; an empty file says nothing."""
     twice = next((n for n in names if n in intake.wanted and names.count(n) > 1), None)
     if twice is not None:

@@ -1,11 +1,13 @@
 """Rows of ``events`` and ``quarantine`` from the judged records of one item."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.arrays import Longs
 from penstock.columns.digest import lateness_of
 from penstock.columns.types import INSTANT
 from penstock.core.window import BEGINNING, instant
@@ -14,6 +16,11 @@ from penstock.lake.ingest.plan import Plan
 from penstock.lake.ingest.received import UNREADABLE, Received
 from penstock.lake.ingest.verdict import Judged
 from penstock.lake.log.blocks import LIVE
+
+SUMS = pa.schema(
+    [(name, pa.int64()) for name in ("block", "accepted", "newest", "oldest", "lateness")]
+)
+"""Of accepted records in a row that are of one block: how many, and their event times, us."""
 
 
 def within(item: Item, received: Received, judged: Judged) -> tuple[Received, Judged]:
@@ -74,15 +81,34 @@ def refused_rows(received: Received, judged: Judged, plan: Plan, at: int) -> pa.
     )
 
 
+def summed(events: pa.Table) -> pa.Table:
+    """What the summaries of blocks need of accepted records, as ``SUMS``.
+
+    Args:
+        events: their blocks and event times, in order; several tasks may each sum up a part.
+    """
+    of = np.asarray(events["block"])
+    times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+    firsts = np.flatnonzero(np.diff(of, prepend=-1))
+    if not len(firsts):
+        return SUMS.empty_table()
+    ends = np.append(firsts[1:], len(of))
+    pairs: Sequence[tuple[int, int]] = [*zip(firsts.tolist(), ends.tolist(), strict=True)]
+    late = [int(lateness_of(times[first:end], BEGINNING).max()) for first, end in pairs]
+    columns = (of[firsts], ends - firsts, np.maximum.reduceat(times, firsts),
+               np.minimum.reduceat(times, firsts), late)  # fmt: skip
+    return pa.table([pa.array(each, pa.int64()) for each in columns], schema=SUMS)
+
+
 def block_rows(
-    plan: Plan, count: int, events: pa.Table, newest: int, before: int, now: datetime
+    plan: Plan, count: int, sums: pa.Table, newest: int, before: int, now: datetime
 ) -> pa.Table:
     """The rows of ``blocks`` of a plan: at least one, also for a plan without records.
 
     Args:
         plan: which one.
         count: records it received.
-        events: those that were accepted.
+        sums: of those that were accepted, in order.
         newest: newest live event time before it, us.
         before: records that were accepted before it.
         now: when they are sealed.
@@ -93,13 +119,12 @@ def block_rows(
     accepted = np.zeros(blocks, np.int64)
     t_max = np.full(blocks, BEGINNING)
     lateness = np.zeros(blocks, np.int64)
-    if events.num_rows:
-        of = np.asarray(events["block"]) - plan.first_block
-        times = np.asarray(pc.cast(events["event_time"], pa.int64()))
-        accepted = np.bincount(of, minlength=blocks)
-        np.maximum.at(t_max, of, times)
+    if sums.num_rows:
+        of = np.asarray(sums["block"]) - plan.first_block
+        np.add.at(accepted, of, np.asarray(sums["accepted"]))
+        np.maximum.at(t_max, of, np.asarray(sums["newest"]))
         if plan.origin == LIVE:
-            np.maximum.at(lateness, of, lateness_of(times, newest))
+            np.maximum.at(lateness, of, _lateness(sums, newest))
     missing = ends - firsts - accepted
     return pa.table(
         {
@@ -118,3 +143,11 @@ def block_rows(
             "sealed_at": pa.repeat(pa.scalar(now, INSTANT), blocks),
         }
     )
+
+
+def _lateness(sums: pa.Table, newest: int) -> Longs:
+    """Greatest lateness in each run of records, us: within it, and behind all before it."""
+    times = np.asarray(sums["newest"])
+    before = np.maximum.accumulate(np.append(newest, times))[:-1]
+    behind = np.maximum(before, np.asarray(sums["oldest"])) - np.asarray(sums["oldest"])
+    return np.maximum(np.asarray(sums["lateness"]), behind)

@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISREG
 
@@ -109,14 +109,15 @@ class Waiting:
             self.known.take(named, number, own=own, named=item.path, reading=reading)
 
     def items(
-        self, since: int | None = None, until: int | None = None, *, closely: bool = True
-    ) -> list[Item]:
+        self, since: int | None = None, until: int | None = None, *, closely: bool = True,
+        times: float = 1.0,
+    ) -> list[Item]:  # fmt: skip
         """What waits, in order, at most as much as one plan may hold.
 
         Args:
-            since: only records with an event time at or after it, us.
-            until: only records with an event time before it, us.
+            since, until: only records with an event time in [since, until), us.
             closely: list the folder also where it says that nothing came.
+            times: so many times what a plan of one process may hold.
 
         Raises:
             SourceError: the source cannot be looked at now; what waits is not known.
@@ -124,14 +125,13 @@ class Waiting:
         if self.feed is not None:
             if self.known.is_others_folder():
                 raise DeltaSourceError(self.root, notices.OTHERS_FOLDER, APART)
-            found = map(self._located, self.feed.left())
-            return _one_plan(part for item in found for part in self._parts(item, since, until))
-        asked, listed = wanted(since, until), self._asked
-        self._asked = None  # what fails is listed anew
-        chosen = _one_plan(self._queued(since, until)) if asked == listed else []
+            parts = (self._parts(self._located(i), since, until) for i in self.feed.left())
+            return _one_plan(chain.from_iterable(parts), times)
+        asked, listed, self._asked = wanted(since, until), self._asked, None
+        chosen = _one_plan(self._queued(since, until), times) if asked == listed else []
         if not chosen and (closely or self.listing.astray or not self._quiet.holds()):
             self._list()
-            chosen = _one_plan(self._queued(since, until))
+            chosen = _one_plan(self._queued(since, until), times)
         if not chosen:
             refuse_rests(self.known, self._missing, self.listing, self.root)
         self._asked = asked
@@ -386,15 +386,15 @@ def clears(config: History) -> bool:
     return isinstance(config, Source) and config.after is not After.KEEP
 
 
-def _one_plan(parts: Iterable[Item]) -> list[Item]:
+def _one_plan(parts: Iterable[Item], times: float) -> list[Item]:
     """As much as one plan may hold."""
     chosen: list[Item] = []
     records = size = 0
     for item in parts:
         chosen.append(item)
         records += max(item.records, 0)
-        size += item.size if item.records < 0 else 0
-        full = records >= RECORDS_PER_PLAN or size >= BYTES_PER_PLAN
-        if full or len(chosen) >= FILES_PER_PLAN:
+        size += item.extent if item.records < 0 else 0
+        held = records / RECORDS_PER_PLAN, size / BYTES_PER_PLAN, len(chosen) / FILES_PER_PLAN
+        if max(held) >= times:
             break
     return chosen

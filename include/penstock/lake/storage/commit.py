@@ -226,10 +226,14 @@ class Table:
             raise ConflictError(f"{self.spec.uri}: another process added columns first")
         return rows.finish()
 
-    def _content(self, rows: pa.Table | Drafts) -> tuple[pa.Table, dict[str, Any]]:
+    def _content(
+        self, rows: pa.Table | Drafts
+    ) -> tuple[pa.Table | pa.RecordBatchReader, dict[str, Any]]:
         """Rows as the library writes them, and how: new columns are part of their commit."""
-        rows = self._widened(rows.rows() if isinstance(rows, Drafts) else rows)
-        require_room(self.spec.uri, rows)
+        rows = rows.rows() if isinstance(rows, Drafts) else rows
+        if isinstance(rows, pa.Table):  # else they come bit by bit, and have the table's columns
+            rows = self._widened(rows)
+            require_room(self.spec.uri, rows)
         return rows, {"schema_mode": "merge"} if self._grows(rows.schema) else {}
 
     def settle(self) -> None:

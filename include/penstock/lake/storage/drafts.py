@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
@@ -38,33 +39,26 @@ PREFIX = f"{UNDECLARED}."
 STEPS = "DELTA_BINARY_PACKED"
 
 
-class Drafts:
-    """Rows that will be one commit of a table, in order.
+class Files:
+    """Data files of a table that no commit names yet.
 
     Args:
         spec: of the table.
-        schema: of the table as it stands.
         parts: values of the columns that its files are divided by, the same for all rows.
 
     Attributes:
-        schema: as given; a commit to a table of another one is refused.
-        exposed: a commit that may have been made names the files.
+        exposed: somebody else may name the files by now.
     """
 
-    def __init__(self, spec: TableSpec, schema: pa.Schema, parts: Mapping[str, str]) -> None:
-        self.spec, self.schema, self.parts = spec, schema, dict(parts)
+    def __init__(self, spec: TableSpec, parts: Mapping[str, str]) -> None:
+        self.spec, self.parts = spec, dict(parts)
         self.exposed = False
         self._lasting = False
         self._folder = "/".join(f"{name}={value}" for name, value in self.parts.items())
-        self._known = {*schema.names}
-        if UNDECLARED in self._known:
-            self._known |= {f"{PREFIX}{field.name}" for field in schema.field(UNDECLARED).type}
-        self._rows: list[pa.Table] = []
         self._waiting: list[pa.Table] = []
         self._files: list[Future[AddAction]] = []
         self._writer = ThreadPoolExecutor(WRITERS, "drafts")
         self._paths: list[str] = []
-        self._others: list[AddAction] = []
 
     def __enter__(self) -> Self:
         """Itself; what was not committed is gone at the end."""
@@ -79,31 +73,12 @@ class Drafts:
         """Take away files that no commit names."""
         self._writer.shutdown(cancel_futures=True)
         if not self.exposed:
-            filesystem, root = opened(self.spec.uri)
-            for path in self._paths:
-                with suppress(OSError):
-                    filesystem.delete_file(f"{root}/{path}")
-
-    @contextmanager
-    def handed_over(self) -> Iterator[None]:
-        """Commit the files: from here on they may be rows, unless another commit was first."""
-        self.exposed = True
-        try:
-            yield
-        except CommitFailedError:
-            self.exposed = False
-            raise
-
-    @property
-    def grows(self) -> bool:
-        """Whether the rows have columns that the table has not."""
-        return any(not self._known.issuperset(rows.column_names) for rows in self._rows)
+            _removed(self.spec, self._paths)
 
     def add(self, rows: pa.Table) -> None:
         """Take some more rows."""
         if not rows.num_rows:
             return
-        self._rows.append(rows)
         files = max(1, rows.num_rows // FILE_ROWS)
         for number in range(files):
             first, end = (rows.num_rows * n // files for n in (number, number + 1))
@@ -111,32 +86,22 @@ class Drafts:
             if sum(waiting.num_rows for waiting in self._waiting) >= FILE_ROWS:
                 self._flush()
 
-    def take(self, files: Iterable[AddAction]) -> None:
-        """Take files that others have written: they become rows with the same commit."""
-        self._others.extend(files)
-
-    def rows(self) -> pa.Table:
-        """All of them, for the library's writer."""
-        if not self._rows:
-            return self.spec.schema.empty_table()
-        return _structured(_joined([*map(decoded, self._rows)]))
-
     def finish(self) -> list[AddAction]:
-        """The files, when they are all on the disk; none if there are no rows, or they grow.
+        """The files, when they are all on the disk; none if there are no rows.
 
         Raises:
             UnwrittenError: the system does not let them be written.
         """
         self._flush()
-        found = [] if self.grows else [file.result() for file in self._files]
+        found = [file.result() for file in self._files]
         if found and not self._lasting:
             for folder in (self._folder, ""):
                 sync_file(self.spec.uri, folder)
             self._lasting = True
-        return found + self._others
+        return found
 
     def _flush(self) -> None:
-        if self._waiting and not self.grows:
+        if self._waiting:
             self._files.append(self._writer.submit(self._write, self._waiting))
         self._waiting = []
 
@@ -182,6 +147,135 @@ def write_file(
         raise
     said = json.dumps(_statistics(rows, spec.indexed))
     return AddAction(path, about.size, parts, about.mtime_ns // 1_000_000, True, said)
+
+
+class Drafts(Files):
+    """Rows that will be one commit of a table, in order.
+
+    Args:
+        spec, parts: as above.
+        schema: of the table as it stands.
+
+    Attributes:
+        schema: as given; a commit to a table of another one is refused.
+    """
+
+    def __init__(self, spec: TableSpec, schema: pa.Schema, parts: Mapping[str, str]) -> None:
+        super().__init__(spec, parts)
+        self.schema = schema
+        self._known = {*schema.names}
+        if UNDECLARED in self._known:
+            self._known |= {f"{PREFIX}{field.name}" for field in schema.field(UNDECLARED).type}
+        self._rows: list[pa.Table] = []
+        self._others: list[AddAction] = []
+
+    @contextmanager
+    def handed_over(self) -> Iterator[None]:
+        """Commit the files: from here on they may be rows, unless another commit was first."""
+        self.exposed = True
+        try:
+            yield
+        except CommitFailedError:
+            self.exposed = False
+            raise
+
+    @property
+    def grows(self) -> bool:
+        """Whether the rows have columns that the table has not."""
+        return any(not self._known.issuperset(rows.column_names) for rows in self._rows)
+
+    def add(self, rows: pa.Table) -> None:
+        """Take some more rows."""
+        if rows.num_rows:
+            self._rows.append(rows)
+        super().add(rows)
+
+    def take(self, files: Iterable[AddAction]) -> None:
+        """Take files that others have written: they become rows with the same commit."""
+        self._others.extend(files)
+
+    def rows(self) -> "pa.Table | pa.RecordBatchReader":
+        """All of them, for the library's writer."""
+        if not self._rows:
+            return self.spec.schema.empty_table()
+        return _structured(_joined([*map(decoded, self._rows)]))
+
+    def finish(self) -> list[AddAction]:
+        """The files, as above; none, too, if the rows have new columns."""
+        found = [] if self.grows else super().finish() + self._others
+        self._waiting = []
+        return found
+
+    def _flush(self) -> None:
+        if not self.grows:
+            super()._flush()
+        self._waiting = []
+
+
+class Gathered(Drafts):
+    """Drafts whose files others have written: this process holds none of their rows."""
+
+    def __init__(self, spec: TableSpec, schema: pa.Schema, parts: Mapping[str, str]) -> None:
+        super().__init__(spec, schema, parts)
+        self._given: list[AddAction] = []
+        self._fields: dict[str, pa.DataType] = {}
+
+    @property
+    def grows(self) -> bool:
+        """Whether the rows have columns that the table has not."""
+        return not self._known.issuperset(f"{PREFIX}{name}" for name in self._fields)
+
+    def hold(self, files: Sequence[AddAction]) -> None:
+        """Answer for files: they go unless they are committed."""
+        self._paths += [file.path for file in files]
+
+    def let_go(self, files: Sequence[AddAction]) -> None:
+        """Take away files that are not wanted after all."""
+        _removed(self.spec, [file.path for file in files])
+
+    def settle(self, files: Sequence[AddAction], fields: Mapping[str, pa.DataType]) -> None:
+        """These, in this order, are the rows.
+
+        Args:
+            files: that are held.
+            fields: of the column of what is undeclared, in order.
+        """
+        self._given, self._fields = [*files], dict(fields)
+
+    def finish(self) -> list[AddAction]:
+        """The files; none if they have new columns."""
+        return [] if self.grows else self._given
+
+    def rows(self) -> "pa.Table | pa.RecordBatchReader":
+        """All rows, file by file, with the new columns."""
+        if not self._given:
+            return self.spec.schema.empty_table()
+        filesystem, root = opened(self.spec.uri)
+        struct = pa.struct([*self._fields.items()])
+        named = {field.name: field for field in self.schema} | {
+            UNDECLARED: pa.field(UNDECLARED, struct)
+        }
+        schema = pa.schema([*named.values()])
+        parts = pa.schema([schema.field(name) for name in self.parts])
+        return (
+            ds.dataset(
+                [f"{root}/{file.path}" for file in self._given],
+                schema=schema,
+                format="parquet",
+                filesystem=filesystem,
+                partitioning=ds.partitioning(parts, flavor="hive"),
+                partition_base_dir=root,
+            )
+            .scanner(batch_readahead=2, fragment_readahead=1)
+            .to_reader()
+        )
+
+
+def _removed(spec: TableSpec, paths: Sequence[str]) -> None:
+    filesystem, root = opened(spec.uri)
+    for path in paths:
+        with suppress(OSError):
+            filesystem.delete_file(f"{root}/{path}")
 
 
 def _joined(some: Sequence[pa.Table]) -> pa.Table:
