@@ -19,7 +19,7 @@ from penstock.runtime.embedded.leftovers import left_over
 from penstock.runtime.embedded.lifecycle import anchored, passwords
 from penstock.runtime.embedded.processes import is_alive
 
-_COLOURS = {"running": "green", "waiting": "yellow", "dead": "red", "gave_up": "red",
+_COLOURS = {"running": "green", "waiting": "yellow", "wanted": "yellow", "dead": "red", "gave_up": "red",
             "starting": "yellow", "silent": "red", "failing": "red"}  # fmt: skip
 
 
