@@ -42,14 +42,14 @@ def host(tmp_path: Path) -> Iterator[Asked]:
 def start(host: Asked) -> Iterator[Start]:
     """Starts a runner; those that still live are killed at the end."""
     running = []
+    environment = {"PYTHONPATH": str(ROOT / "include"), "PENSTOCK_HOME": str(host.folder.parent)}
 
     def begin() -> subprocess.Popen[bytes]:
         with (host.folder.parent / "runner.log").open("ab") as output:
             running.append(
                 subprocess.Popen(
                     [sys.executable, "-m", runner.__name__],
-                    env=os.environ
-                    | {"PYTHONPATH": str(ROOT / "include"), "PENSTOCK_HOME": str(host.folder.parent)},
+                    env=os.environ | environment,
                     stdout=output,
                     stderr=output,
                 )

@@ -46,6 +46,4 @@ def ensure_spark_secret(defaults: Path) -> None:
     """
     if not defaults.exists():
         secret = secrets.token_hex(32)
-        write_private(
-            defaults, f"spark.authenticate true\nspark.authenticate.secret {secret}\n"
-        )
+        write_private(defaults, f"spark.authenticate true\nspark.authenticate.secret {secret}\n")

@@ -1,7 +1,7 @@
 """How a service is: exit status 0 or 1, and a line that says why.
 
-``python -m penstock.runtime.containers.health WHAT WHERE``, from within its container. It is asked
-every few seconds in each of them, so it imports little: Airflow's own check takes seconds of a core.
+``python -m penstock.runtime.containers.health WHAT WHERE``, from within its container. It is
+asked every few seconds in each of them, so it imports little: Airflow's own check takes seconds.
 """
 
 import sys

@@ -166,7 +166,11 @@ def ask_runner(
         wanted: as in ``ensure_supervisor``.
     """
     paths.folder.mkdir(parents=True, exist_ok=True)
-    alive, said, wish = is_held(paths.supervisor_lock), read_json(paths.supervisor), read_wish(paths)
+    alive, said, wish = (
+        is_held(paths.supervisor_lock),
+        read_json(paths.supervisor),
+        read_wish(paths),
+    )
     if (
         wish is not None
         and not wish.is_spent(said)
