@@ -22,7 +22,7 @@ def secrets_of(services: Services) -> Iterator[str]:
         path = f"/var/lib/penstock/airflow/{file}"
         yield from json.loads(services.inside("api-server", "cat", path)).values()
     defaults = services.inside("spark-master", "cat", "/var/lib/penstock/spark/spark-defaults.conf")
-    yield defaults.split()[-1]
+    yield dict(line.split() for line in defaults.splitlines())["spark.authenticate.secret"]
 
 
 def everything_is_sealed(services: Services, rides: RideFiles) -> None:

@@ -14,6 +14,14 @@ from penstock.runtime.embedded.credentials import write_private
 from penstock.runtime.embedded.logfiles import RotatingLog
 
 DATABASE_SECONDS = 60.0
+SPARK_DEFAULTS = """\
+spark.authenticate true
+spark.authenticate.secret {secret}
+spark.executor.logs.rolling.strategy size
+spark.executor.logs.rolling.maxSize 10485760
+spark.executor.logs.rolling.maxRetainedFiles 3
+"""
+"""A stream's executors live for months: so what they say has an end."""
 
 
 def prepare(settings: Settings) -> int:
@@ -46,4 +54,4 @@ def ensure_spark_secret(defaults: Path) -> None:
     """
     if not defaults.exists():
         secret = secrets.token_hex(32)
-        write_private(defaults, f"spark.authenticate true\nspark.authenticate.secret {secret}\n")
+        write_private(defaults, SPARK_DEFAULTS.format(secret=secret))
