@@ -60,7 +60,7 @@ def test_what_containers_ask_for_their_health_is_answered(
     for job in ("SchedulerJob", "DagProcessorJob", "TriggererJob"):
         assert health.main("heartbeat", sockets, job, host) == 0
     assert health.main("heartbeat", sockets, "SchedulerJob", "another") == 1
-    assert health.main("page", f"{embedded.state.url}/nowhere") == 1
+    assert health.main("page", f"{embedded.state.url}/api/v2/nowhere") == 1
     assert health.main("database", "/nowhere") == 1
     assert "has not begun" in capsys.readouterr().out
 
