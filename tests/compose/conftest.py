@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from penstock.config.settings import ROOT
-from tests.compose.services import IMAGE, Services, compose_command, docker, docker_command
+from tests.compose.services import IMAGE, SLOW, Services, compose_command, docker, docker_command
 from tests.e2e.rides import RideFiles
 from tests.e2e.running import Rest, eventually, free_port
 
-START_SECONDS = 900.0
 OWNER = 1000
 """The user in the image."""
 REMEDY = (
@@ -51,12 +50,12 @@ def services(image: str, request: pytest.FixtureRequest) -> Iterator[Services]:
     services = Services(folder, free_port())
     failed_before = request.session.testsfailed
     try:
-        services.compose("up", "-d", seconds=START_SECONDS)
-        assert eventually(lambda: not services.unhealthy(), START_SECONDS), services.states()
+        services.compose("up", "-d", seconds=SLOW)
+        assert eventually(lambda: not services.unhealthy(), SLOW), services.states()
         yield services
     finally:
         if request.session.testsfailed > failed_before:
-            print(services.compose("logs", "--tail", "60"))
+            print(services.compose("logs", "--tail", "20"))
         services.compose("down", "-v", "--remove-orphans")
         shutil.rmtree(folder, ignore_errors=True)
 

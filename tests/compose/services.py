@@ -11,6 +11,8 @@ from penstock.config.settings import ROOT, Settings
 from tests.e2e.running import Embedded, Rest
 
 IMAGE = "penstock:0.1.0"
+SLOW = 1_200.0
+"""Seconds; only a failure takes so long: all of it starts and runs on one machine."""
 OVERRIDE = """\
 volumes:
   home: {driver: local, driver_opts: {type: none, o: bind, device: "${PENSTOCK_TEST_HOME}"}}
@@ -118,4 +120,6 @@ class Services:
         file = "/var/lib/penstock/airflow/passwords.json"
         password = json.loads(self.inside("api-server", "cat", file))["admin"]
         logs = self.seen.settings.logs / "airflow"
-        return Rest(f"http://127.0.0.1:{self.port}", ("admin", password), logs)
+        rest = Rest(f"http://127.0.0.1:{self.port}", ("admin", password), logs)
+        rest.patience = SLOW
+        return rest

@@ -8,12 +8,11 @@ import pytest
 from penstock.lake.history.balance import balance
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
-from tests.compose.services import Services, docker
+from tests.compose.services import SLOW, Services, docker
 from tests.e2e.rides import STEPS, RideFiles, RideTruth
 from tests.e2e.running import Rest, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]
-SLOW = 900.0
 
 
 def secrets_of(services: Services) -> Iterator[str]:
