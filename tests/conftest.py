@@ -33,10 +33,10 @@ settings.load_profile("penstock")
 
 
 HERE = Path(__file__).parent
-TIERS = ("e2e", "laws", "spark", "crash", "airflow", "unit")
+TIERS = ("compose", "e2e", "laws", "spark", "crash", "airflow", "unit")
 """Long ones first, so that two processes end at about the same time; beside e2e, the laws: both
 Airflow and Spark want both cores."""
-AT_ONCE = ("e2e", "spark")
+AT_ONCE = ("compose", "e2e", "spark")
 """Tiers of one process: their tests share what takes long to start."""
 EMBEDDED = ("test_loop", "test_browser", "test_outages", "test_embedded")
 """What breaks processes comes last, what ends them all at the very end."""

@@ -85,12 +85,15 @@ class StreamTrigger(BaseTrigger):
 
     def _ensure(self) -> None:
         try:
-            if control.ensure_supervisor(
+            asked = wiring.settings().stream_runner
+            ensure = control.ask_runner if asked else control.ensure_supervisor
+            if ensure(
                 wiring.stream_paths(self.pipeline),
                 self._spec(),
                 lambda: not self._unwanted.is_set(),
             ):
-                self.log.info("stream %s: supervisor started", self.pipeline)
+                done = "asked the stream runner for it" if asked else "supervisor started"
+                self.log.info("stream %s: %s", self.pipeline, done)
         except (PenstockError, OSError) as wrong:
             self.log.warning("stream %s: %s; trying again", self.pipeline, wrong)
 
@@ -100,7 +103,7 @@ class StreamTrigger(BaseTrigger):
         self._tell(now)
         if now.state != "stopped":
             self._stopped_since = None
-        if now.state in {"absent", "dead"}:
+        if now.state in {"absent", "dead", "wanted"}:  # wanted as the file was, perhaps
             self._ensure()
         elif now.state == "finished":
             return TaskSuccessEvent(xcoms={"stream": _report(now)})

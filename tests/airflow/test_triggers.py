@@ -5,7 +5,9 @@ import logging
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +16,11 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
+from penstock.core.clock import SystemClock
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import take_lock, write_json
 from penstock.runtime.streams.processes import kill_marked
+from penstock.runtime.streams.runner import Runner
 from penstock_airflow import listeners, wiring
 from penstock_airflow.operators import StreamOperator
 from penstock_airflow.triggers import StreamTrigger
@@ -199,6 +203,93 @@ def test_a_killed_trigger_starts_nothing_afterwards(driver: Callable[[str], None
 
     asyncio.run(scenario())
     assert status().state == "absent"
+
+
+@pytest.fixture
+def asked(driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """As ``driver``, where a stream runner keeps the supervisors."""
+    monkeypatch.setenv("PENSTOCK_STREAM_RUNNER", "true")
+    return driver
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """A stream runner; it stops its streams at the end."""
+    runner = Runner(wiring.settings().streams, SystemClock())
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        runner.stop.set()
+        thread.join()
+
+
+def test_with_a_stream_runner_the_trigger_only_says_what_is_wanted(
+    asked: Callable[[str], None],
+) -> None:
+    asked(RUNS)
+
+    async def scenario() -> None:
+        watch = asyncio.create_task(first(trigger()))
+        await until(lambda: status().state == "wanted")
+        with running():
+            await until(lambda: status().state == "running")
+            watch.cancel()
+            await trigger().on_kill()
+            await until(lambda: status().state == "stopped")
+        assert status().state == "stopped", "withdrawn: it is wanted no more"
+
+    asyncio.run(scenario())
+
+
+def test_a_runner_that_is_stopped_leaves_the_stream_wanted_and_the_task_alone(
+    asked: Callable[[str], None],
+) -> None:
+    asked(RUNS)
+
+    async def scenario() -> None:
+        watch = asyncio.create_task(first(trigger()))
+        for _ in range(2):
+            with running():
+                await until(lambda: status().state == "running")
+            assert status().state == "wanted"
+        assert not watch.done()
+        watch.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_task_that_is_tried_again_asks_again_and_is_not_failed_by_the_end_before(
+    asked: Callable[[str], None],
+) -> None:
+    asked("import sys; print('no such column'); sys.exit(20)")
+    with running():
+        event = asyncio.run(first(trigger()))
+        assert isinstance(event, TaskFailedEvent)
+        assert "no such column" in str(event.xcoms)
+        asked("print('done')")
+        assert isinstance(asyncio.run(first(trigger())), TaskSuccessEvent)
+
+
+def test_a_changed_file_replaces_what_is_only_wanted(
+    asked: Callable[[str], None],
+) -> None:
+    asked(RUNS)
+    file = wiring.settings().pipelines / "flights.yaml"
+    before = wiring.catalog().pipeline("flights").digest
+
+    async def scenario() -> None:
+        watch = asyncio.create_task(first(trigger()))
+        await until(lambda: status().state == "wanted")
+        file.write_text(file.read_text().replace("PT5M", "PT6M"))
+        now = wiring.catalog().pipeline("flights").digest
+        assert now != before
+        with running():
+            await until(lambda: status().driver.get("digest") == now)
+        watch.cancel()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(

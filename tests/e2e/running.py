@@ -107,11 +107,17 @@ class Embedded:
 
 
 class Rest(Airflow):
-    """What a person does in the user interface."""
+    """What a person does in the user interface.
+
+    Attributes:
+        patience: seconds for a run to end; only a failure takes so long.
+    """
+
+    patience = PATIENCE_SECONDS
 
     def finish(self, run: DagRun) -> DagRun:
         """Wait for the end of a run; with the end of its log if it failed."""
-        run = eventually(lambda: self._ended(run)) or self.look(run)
+        run = eventually(lambda: self._ended(run), self.patience) or self.look(run)
         if run.state == "failed":
             raise self.failure(run, None)
         return run
@@ -150,7 +156,7 @@ class Rest(Airflow):
         if due := eventually(lambda: self.runs(f"audit__{PIPELINE}", "scheduled"), 5.0):
             self._skip(due[0])  # the time's own audit would only cost time
         corrected = self.finish(corrected)
-        audit = eventually(lambda: self.audit_after(corrected))
+        audit = eventually(lambda: self.audit_after(corrected), self.patience)
         assert audit is not None, "the correction started no audit"
         return corrected, self.finish(audit)
 

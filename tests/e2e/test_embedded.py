@@ -2,13 +2,16 @@
 
 import os
 import signal
+import socket
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from penstock.runtime.containers import health
 from penstock.runtime.embedded import probe
 from penstock.runtime.embedded.leftovers import left_over
+from penstock.runtime.embedded.postgres import Postgres
 from penstock.runtime.embedded.processes import is_alive
 from tests.e2e.running import Embedded, eventually
 
@@ -45,6 +48,21 @@ def test_the_dags_of_the_project_are_parsed(embedded: Embedded) -> None:
     parsed = probe.parsed(embedded.state.url, bearer or "", since)
     assert "stream__flights" in parsed.dags
     assert parsed.errors == ()
+
+
+def test_what_containers_ask_for_their_health_is_answered(
+    embedded: Embedded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sockets = str(Postgres(embedded.settings.postgres).socket_folder)
+    host = socket.gethostname()
+    assert health.main("database", sockets) == 0
+    assert health.main("page", f"{embedded.state.url}/api/v2/monitor/health") == 0
+    for job in ("SchedulerJob", "DagProcessorJob", "TriggererJob"):
+        assert health.main("heartbeat", sockets, job, host) == 0
+    assert health.main("heartbeat", sockets, "SchedulerJob", "another") == 1
+    assert health.main("page", f"{embedded.state.url}/api/v2/nowhere") == 1
+    assert health.main("database", "/nowhere") == 1
+    assert "has not begun" in capsys.readouterr().out
 
 
 def test_a_second_up_joins_the_first(embedded: Embedded) -> None:

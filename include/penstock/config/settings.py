@@ -43,6 +43,15 @@ class Settings(BaseSettings):
         " faster; a power loss may then damage tables.",
     )
     driver_memory: str = Field(default="1g", description="Heap of a Spark driver.")
+    airflow_url: str = Field(
+        default="",
+        description="Where processes reach an Airflow that is not embedded mode's; empty: it is.",
+    )
+    stream_runner: bool = Field(
+        default=False,
+        description="Whether a stream runner keeps the streams' supervisors, on a host of its own;"
+        " false: they run where Airflow's triggerer does.",
+    )
 
     @field_validator("root", "home", "lake", "pipelines", "cluster", "jars")
     @classmethod

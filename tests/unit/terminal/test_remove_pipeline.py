@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.streams.spec import StreamSpec
+from penstock.runtime.streams.wish import Wish, write_wish
+
 World = Any
 Run = Callable[..., tuple[int, str, str]]
 
@@ -57,6 +61,17 @@ def test_it_refuses_while_the_stream_runs(used: World, run: Run, lock: str) -> N
     assert status == 1
     assert "Pause the DAG stream__doors" in complained
     assert "doors" in left(used)
+
+
+def test_it_refuses_while_the_stream_is_wanted_of_a_stream_runner(used: World, run: Run) -> None:
+    paths = StreamPaths(used.settings.streams, "doors")
+    write_wish(paths, Wish.of(StreamSpec(("true",), ".", "log")))
+    status, _, complained = run("remove", "doors", "--yes")
+
+    assert status == 1
+    assert "its stream is wanted" in complained
+    paths.wish.unlink()
+    assert run("remove", "doors", "--yes")[0] == 0
 
 
 def test_nothing_there_is_no_error(world: World, run: Run) -> None:

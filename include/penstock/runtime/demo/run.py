@@ -17,6 +17,7 @@ from penstock.runtime.demo.flights import FlightsSummary, write_flights
 from penstock.runtime.demo.truth import Truth, Verdict
 from penstock.runtime.embedded import lifecycle as embedded
 from penstock.runtime.embedded import report
+from penstock.runtime.embedded.airflow_environment import base_url
 from penstock.runtime.terminal.progress import Look, stage
 
 PIPELINE = "flights"
@@ -61,16 +62,16 @@ def run_demo(settings: Settings, setup_seconds: float | None) -> int:
     pipeline = shipped_pipeline(settings)
     flights = _prepare(settings, console)
     first = not embedded.passwords(settings)
-    state = embedded.up(settings, console)
+    url = settings.airflow_url or embedded.up(settings, console).url
     logs = settings.logs / "airflow"
-    airflow = Airflow(state.url, ("admin", embedded.passwords(settings)["admin"]), logs)
+    airflow = Airflow(url, ("admin", embedded.password(settings, "admin")), logs)
     stages, ended = _stages(settings, pipeline, flights), ""
     # An audit between two stages would only take the machine from the next one.
     with airflow.resting([part.dag for part in stages]):
         for part in stages:
             ended = _run(airflow, part, ended, console)
     good = _close(settings, pipeline, flights, console)
-    report.show_entrance(settings, state.url, console, first=first)
+    report.show_entrance(settings, base_url(settings), console, first=first)
     _show_times(setup_seconds, time.monotonic() - begun, console)
     return 0 if good else 1
 

@@ -5,12 +5,14 @@ import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from penstock.config.settings import Settings, child_environment
 from penstock.core.errors import ConfigError
 from penstock.runtime.embedded.credentials import USERS, Keys, ensure_passwords
 
 HOST = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"  # noqa: S104  of a container; who gets there is its network's business
 SPARK_POOL = "spark"
 PARALLEL_TASKS = 4
 _PARSE_SECONDS = "10"
@@ -34,6 +36,7 @@ def airflow_environment(settings: Settings, database_url: str) -> dict[str, str]
     ensure_passwords(passwords_file(settings))
     keys = Keys.ensure(settings.airflow_home / "keys.json")
     url = base_url(settings)
+    elsewhere = bool(settings.airflow_url)
     options = {
         "CORE__DAGS_FOLDER": settings.root / "dags",
         "CORE__PLUGINS_FOLDER": settings.root / "plugins",
@@ -41,13 +44,13 @@ def airflow_environment(settings: Settings, database_url: str) -> dict[str, str]
         "CORE__EXECUTOR": "LocalExecutor",
         "CORE__PARALLELISM": PARALLEL_TASKS,
         "CORE__FERNET_KEY": keys.fernet,
-        "CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url or url}/execution/",
         "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{n}:{r}" for n, r in USERS.items()),
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": passwords_file(settings),
         "CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "5",
         "CORE__HOSTNAME_CALLABLE": "socket.gethostname",  # the default asks the name server
         "DATABASE__SQL_ALCHEMY_CONN": database_url,
-        "API__HOST": HOST,
+        "API__HOST": EVERYWHERE if elsewhere else HOST,
         "API__PORT": settings.port,
         "API__BASE_URL": url,
         "API__WORKERS": "1",
@@ -77,8 +80,9 @@ def project_environment(settings: Settings) -> dict[str, str]:
         f"PENSTOCK_{name.upper()}": str(value) for name, value in settings.model_dump().items()
     }
     programs = Path(sys.executable).parent
+    direct = (_LOCAL, urlsplit(settings.airflow_url).hostname)
     proxies = {
-        name: ",".join(filter(None, (present.get(name, ""), _LOCAL)))
+        name: ",".join(filter(None, (present.get(name, ""), *direct)))
         for name in ("no_proxy", "NO_PROXY")
     }
     return (

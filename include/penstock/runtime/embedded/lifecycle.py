@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
-from penstock.core.errors import TransientError
+from penstock.core.errors import ConfigError, TransientError
 from penstock.runtime.embedded import privacy, probe
 from penstock.runtime.embedded.airflow_environment import passwords_file, project_environment
 from penstock.runtime.embedded.checks import check_home, check_start
@@ -52,6 +52,7 @@ def up(settings: Settings, console: Console, *, limit: timedelta = START_LIMIT) 
         ConfigError: The machine does not allow a start; nothing was started.
         TransientError: It did not become healthy; nothing is left running.
     """
+    refuse_elsewhere(settings)
     settings = anchored(settings)
     os.umask(privacy.OWNER_ONLY)  # and of all that this starts
     instance = Instance(settings.home)
@@ -87,8 +88,10 @@ def down(settings: Settings, console: Console) -> list[str]:
         What was stopped; empty when nothing ran.
 
     Raises:
+        ConfigError: Airflow is not run by embedded mode.
         TransientError: Another start or stop is under way and does not end.
     """
+    refuse_elsewhere(settings)
     settings = anchored(settings)
     instance = Instance(settings.home)
     if not instance.folder.exists():
@@ -112,12 +115,38 @@ def down(settings: Settings, console: Console) -> list[str]:
             time.sleep(_POLL_SECONDS)
 
 
+def refuse_elsewhere(settings: Settings) -> None:
+    """Embedded mode starts and stops no Airflow but its own.
+
+    Raises:
+        ConfigError: the settings name another one.
+    """
+    if settings.airflow_url:
+        raise ConfigError(
+            f"Airflow runs at {settings.airflow_url}, not in embedded mode: start and stop it where"
+            " it runs (docker compose up -d, docker compose down), or unset PENSTOCK_AIRFLOW_URL"
+        )
+
+
 def passwords(settings: Settings) -> dict[str, str]:
     """Password of each user; empty before the first start."""
     try:
         found: dict[str, str] = json.loads(passwords_file(anchored(settings)).read_text())
     except FileNotFoundError:
         return {}
+    return found
+
+
+def password(settings: Settings, user: str) -> str:
+    """Password of one user.
+
+    Raises:
+        ConfigError: it stands nowhere here.
+    """
+    found = passwords(settings).get(user)
+    if found is None:
+        file = passwords_file(anchored(settings))
+        raise ConfigError(f"{file} holds no password of {user}. The first start writes it")
     return found
 
 

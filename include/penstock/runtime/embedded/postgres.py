@@ -40,15 +40,22 @@ _SETTINGS = {
 
 
 class Postgres:
-    """One database cluster in one folder."""
+    """One database cluster in one folder.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Args:
+        folder: of the data.
+        sockets: folder of the socket file, which exists; none: beside the data where that can be.
+    """
+
+    def __init__(self, folder: Path, sockets: Path | None = None) -> None:
+        self.folder, self._sockets = folder, sockets
         self._user = _SYSTEM_USER if os.geteuid() == 0 else None
 
     @property
     def socket_folder(self) -> Path:
         """Where the socket file is: beside the data, or in a short folder if that cannot be."""
+        if self._sockets is not None:
+            return self._sockets
         fits = len(os.fsencode(self.folder / ".s.PGSQL.5432")) <= _LONGEST_SOCKET_PATH
         if fits and "," not in str(self.folder):  # a comma would part two folders
             return self.folder
@@ -72,7 +79,7 @@ class Postgres:
         if not (self.folder / "PG_VERSION").exists():
             self._initialise(environment)
         self.end_left_over_server()
-        if self.socket_folder != self.folder:
+        if self._sockets is None and self.socket_folder != self.folder:
             self._make_short_folder()
 
     def spec(self, environment: Mapping[str, str]) -> ChildSpec:

@@ -1,7 +1,7 @@
 """What ``up``, ``down`` and ``status`` show."""
 
 import shutil
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
@@ -13,14 +13,15 @@ from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock
 from penstock.runtime.embedded import probe
-from penstock.runtime.embedded.airflow_environment import passwords_file
+from penstock.runtime.embedded.airflow_environment import base_url, passwords_file
 from penstock.runtime.embedded.instance import Instance, InstanceState, ProcessState
 from penstock.runtime.embedded.leftovers import left_over
 from penstock.runtime.embedded.lifecycle import anchored, passwords
 from penstock.runtime.embedded.processes import is_alive
 
-_COLOURS = {"running": "green", "waiting": "yellow", "dead": "red", "gave_up": "red",
-            "starting": "yellow", "silent": "red", "failing": "red"}  # fmt: skip
+_EVER = datetime.min.replace(tzinfo=UTC)
+_COLOURS = {"running": "green", "waiting": "yellow", "wanted": "yellow", "dead": "red",
+            "gave_up": "red", "starting": "yellow", "silent": "red", "failing": "red"}  # fmt: skip
 
 
 def show_entrance(settings: Settings, url: str, console: Console, *, first: bool) -> None:
@@ -41,8 +42,9 @@ def show_entrance(settings: Settings, url: str, console: Console, *, first: bool
     lines += [
         f"passwords       {escape(str(passwords_file(anchored(settings))))}",
         f"logs            {escape(str(anchored(settings).logs))}",
-        "stop            make down",
     ]
+    if not settings.airflow_url:
+        lines.append("stop            make down")
     console.print(Panel.fit("\n".join(lines), title="Penstock"), highlight=False)
 
 
@@ -58,18 +60,21 @@ def show_status(settings: Settings, clock: Clock, console: Console) -> bool:
     """Processes, health, streams, disk.
 
     Returns:
-        Whether embedded mode runs and all of it is healthy.
+        Whether Airflow runs and all of it is healthy.
     """
     settings = anchored(settings)
     instance = Instance(settings.home)
     state = instance.read()
     healthy = False
-    if state is None or not state.lives:
+    if settings.airflow_url:
+        healthy = _show_health(settings, settings.airflow_url, _EVER, console)
+    elif state is None or not state.lives:
         console.print("Embedded mode does not run. Start it: make up")
         _show_left_overs(instance, console)
     else:
         console.print(_process_table(state, clock))
-        healthy = _show_health(settings, state, console)
+        since = datetime.fromisoformat(state.since)
+        healthy = _show_health(settings, state.url, since, console)
     _show_streams(settings.streams, clock, console)
     _show_problems(settings, console)
     _show_disk(settings.home, console)
@@ -103,8 +108,8 @@ def _status_of(process: ProcessState, *, runs: bool) -> str:
     return f"{process.status} (last exit code {process.exit_code})"
 
 
-def _show_health(settings: Settings, state: InstanceState, console: Console) -> bool:
-    answer = probe.health(state.url, datetime.fromisoformat(state.since))
+def _show_health(settings: Settings, url: str, since: datetime, console: Console) -> bool:
+    answer = probe.health(url, since)
     words = [
         f"[{'green' if good else 'red'}]{name.replace('_', ' ')}"
         f" {'healthy' if good else 'not healthy'}[/]"
@@ -112,7 +117,7 @@ def _show_health(settings: Settings, state: InstanceState, console: Console) -> 
     ]
     console.print(f"Airflow   {', '.join(words) or '[red]does not answer[/]'}", soft_wrap=True)
     file = escape(str(passwords_file(settings)))
-    console.print(f"URL       {state.url}  passwords in {file}", soft_wrap=True)
+    console.print(f"URL       {base_url(settings)}  passwords in {file}", soft_wrap=True)
     console.print(f"logs      {escape(str(settings.logs))}", highlight=False, soft_wrap=True)
     return bool(answer) and all(answer.values())
 

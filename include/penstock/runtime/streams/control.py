@@ -23,9 +23,14 @@ from penstock.runtime.streams.paths import (
 )
 from penstock.runtime.streams.processes import MARK, kill_marked
 from penstock.runtime.streams.spec import StreamSpec
+from penstock.runtime.streams.wish import RUNNER_LOCK, Wish, read_wish, write_wish
 
 ENDED = ("stopped", "finished", "gave_up")
-TROUBLED = ("waiting", "dead", "gave_up", "silent", "failing")
+TROUBLED = ("wanted", "waiting", "dead", "gave_up", "silent", "failing")
+NO_RUNNER = (
+    "no stream runner lives, so nobody starts it. Start the service: docker compose up -d"
+    " stream-runner"
+)
 SILENT = 60.0
 """Seconds without a word from a supervisor that speaks twice a second, on a machine at load 30."""
 
@@ -43,7 +48,8 @@ class StreamStatus:
     """What is known of one stream.
 
     Attributes:
-        state: absent, starting (until something is sealed or nothing waits to be), running,
+        state: absent, wanted (a stream runner is to start it), starting (until something is
+            sealed or nothing waits to be), running,
             waiting (for its next restart), stopping, stopped, finished (a bounded source's end),
             gave_up, silent (the supervisor lives and says nothing), failing (it has taken nothing
             for long, because of the same error again and again), or dead (it was killed).
@@ -97,7 +103,11 @@ def status(paths: StreamPaths, clock: Clock | None = None) -> StreamStatus:
     state = said.get("state", "absent")
     if not alive and state not in (*ENDED, "absent"):
         state = "dead"
-    error = said.get("error")
+    error, identity = said.get("error"), said.get("identity")
+    wish = read_wish(paths)  # after what was said: an end that is older than it is not its end
+    if wish is not None and not wish.is_spent(said) and (not alive or state in ENDED):
+        state, identity = "wanted", wish.spec.identity
+        error = None if is_held(paths.folder / RUNNER_LOCK) else NO_RUNNER
     if alive and state == "running" and driver.get("state", "starting") == "starting":
         state = "starting"
     if alive and state == "running" and driver.get("fails"):
@@ -107,7 +117,7 @@ def status(paths: StreamPaths, clock: Clock | None = None) -> StreamStatus:
     return StreamStatus(
         state=state,
         alive=alive,
-        identity=said.get("identity"),
+        identity=identity,
         reason=said.get("reason"),
         error=error,
         said=said,
@@ -140,13 +150,45 @@ def reasons(folder: Path, name: str) -> dict[str, str]:
 
 
 def names(folder: Path) -> list[str]:
-    """Streams that were ever started below a folder."""
-    suffix = ".supervisor.lock"
-    return sorted(lock.name.removesuffix(suffix) for lock in folder.glob(f"*{suffix}"))
+    """Streams that were ever started, or asked for, below a folder."""
+    suffixes = (".supervisor.lock", ".wish.json")
+    return sorted({f.name.removesuffix(s) for s in suffixes for f in folder.glob(f"*{s}")})
+
+
+def ask_runner(
+    paths: StreamPaths, spec: StreamSpec, wanted: Callable[[], bool] = lambda: True
+) -> bool:
+    """Ask the stream runner to keep a stream; False: that is asked already, or not any more.
+
+    Args:
+        paths: files of the stream.
+        spec: what is to run; it replaces another one that does not run yet.
+        wanted: as in ``ensure_supervisor``.
+    """
+    paths.folder.mkdir(parents=True, exist_ok=True)
+    alive, said, wish = (
+        is_held(paths.supervisor_lock),
+        read_json(paths.supervisor),
+        read_wish(paths),
+    )
+    if (
+        wish is not None
+        and not wish.is_spent(said)
+        and (alive or wish.spec.identity == spec.identity)
+    ):
+        return False
+    write_wish(paths, Wish.of(spec))
+    if wanted():
+        return True
+    request_stop(paths, "unwanted")  # the runner may have been quicker
+    return False
 
 
 def ensure_supervisor(
-    paths: StreamPaths, spec: StreamSpec, wanted: Callable[[], bool] = lambda: True
+    paths: StreamPaths,
+    spec: StreamSpec,
+    wanted: Callable[[], bool] = lambda: True,
+    wish: str | None = None,
 ) -> bool:
     """See that a supervisor runs; False: one does already, and it is left as it is.
 
@@ -156,6 +198,7 @@ def ensure_supervisor(
         wanted: asked at the last moment, after an old stop request was removed. Whoever withdraws
             the wish first makes this false and then requests a stop: no order of events leaves a
             stream that nobody wants.
+        wish: number of the one that a stream runner fulfils by this.
 
     Raises:
         SupervisorStartError: it did not come up.
@@ -168,13 +211,13 @@ def ensure_supervisor(
         paths.stop.unlink(missing_ok=True)
         if not wanted():
             return False
-        _launch(paths, spec, lock)
+        _launch(paths, spec, lock, wish)
     finally:
         os.close(lock)  # the supervisor has its own copy by now: the lock itself lives on
     return True
 
 
-def _launch(paths: StreamPaths, spec: StreamSpec, lock: int) -> None:
+def _launch(paths: StreamPaths, spec: StreamSpec, lock: int, wish: str | None) -> None:
     write_json(paths.spec, spec.to_json())
     # Nobody must take the former supervisor's end for the new one's.
     former = read_json(paths.supervisor)
@@ -184,6 +227,7 @@ def _launch(paths: StreamPaths, spec: StreamSpec, lock: int) -> None:
             "incarnation": former.get("incarnation", 0),
             "state": "starting",
             "identity": spec.identity,
+            "wish": wish,
         },
     )
     module = "penstock.runtime.streams.supervisor"
@@ -203,8 +247,14 @@ def _launch(paths: StreamPaths, spec: StreamSpec, lock: int) -> None:
 
 
 def request_stop(paths: StreamPaths, reason: str) -> None:
-    """Ask for a graceful stop; one small write, returns at once."""
+    """Ask for a graceful stop, and wish for the stream no more; returns at once."""
     paths.folder.mkdir(parents=True, exist_ok=True)
+    paths.wish.unlink(missing_ok=True)
+    ask_to_stop(paths, reason)
+
+
+def ask_to_stop(paths: StreamPaths, reason: str) -> None:
+    """Ask the supervisor alone: what is wished for is started again by the next runner."""
     write_json(paths.stop, {"reason": reason})
 
 
@@ -227,7 +277,7 @@ def stop_all(folder: Path, timeout: float) -> list[str]:
     """
     alive = [p for n in names(folder) if is_held((p := StreamPaths(folder, n)).supervisor_lock)]
     for paths in alive:
-        request_stop(paths, "down")
+        ask_to_stop(paths, "down")
     until = time.monotonic() + timeout
     killed = []
     for paths in alive:

@@ -65,6 +65,11 @@ class StreamPaths:
         return self.folder / f"{self.name}.stop"
 
     @property
+    def wish(self) -> Path:
+        """What a stream runner is to keep running; there as long as it is wanted."""
+        return self.folder / f"{self.name}.wish.json"
+
+    @property
     def mark(self) -> str:
         """Value of PENSTOCK_MARK in the environment of everything started for this stream."""
         return str(self.folder / self.name)

@@ -57,6 +57,7 @@ class Supervisor:
         self._said: dict[str, Any] = {
             "pid": os.getpid(),
             "identity": spec.identity,
+            "wish": former.get("wish"),
             "incarnation": int(former.get("incarnation", 0)),
             "restarts": 0,
             "restarts_in_a_row": 0,

@@ -113,7 +113,7 @@ def _find(settings: Settings, name: str) -> Removal:
 
 def _refuse_if_running(paths: StreamPaths) -> None:
     known = control.status(paths)
-    if known.alive:
+    if known.alive or known.state == "wanted":
         raise StreamRunsError(paths.name, known.state)
     if is_held(paths.driver_lock):
         raise StreamRunsError(paths.name, "running without its supervisor")
