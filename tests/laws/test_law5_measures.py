@@ -210,12 +210,21 @@ def test_the_layout_says_what_partial_says_for_any_cut(rows, cut) -> None:
             assert got["mean_whole"] == pytest.approx(float(exact), rel=1e-15)
 
 
-def test_a_sum_of_integers_beyond_64_bits_is_an_error_with_a_remedy() -> None:
-    layout = layout_of(STEP)
-    table = table_of([("a", None, 2**62), ("a", None, 2**62)])
-    merged = layout.of_records(table, {"window_start": np.zeros(2, np.int64)})
+@pytest.mark.parametrize("values", [[2**62] * 2, [-(2**62)] * 2 + [-1], [-(2**63)] * 3])
+def test_a_sum_of_integers_beyond_64_bits_is_an_error_with_a_remedy(values: list[int]) -> None:
+    layout, window = layout_of(STEP), np.zeros(len(values), np.int64)
+    table = table_of([("a", None, value) for value in values])
+    merged = layout.of_records(table, {"window_start": window})
     with pytest.raises(TerminalError, match=r"s\.whole: .*exceeds 64 bits\. Declare"):
         layout.finish(merged)
+
+
+@pytest.mark.parametrize("values", [[2**62, 2**62 - 1], [-(2**62)] * 2])
+def test_the_last_sums_of_integers_within_64_bits_are_exact(values: list[int]) -> None:
+    layout, window = layout_of(STEP), np.zeros(len(values), np.int64)
+    table = table_of([("a", None, value) for value in values])
+    merged = layout.of_records(table, {"window_start": window})
+    assert layout.finish(merged)["whole"].to_pylist() == [sum(values)]
 
 
 @given(
