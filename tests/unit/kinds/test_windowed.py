@@ -23,8 +23,8 @@ from tests.streams import SECOND
 WINDOWS = {
     "sliding": ({"size": "PT60S", "slide": "PT20S"}, ref.Window(60 * SECOND, 20 * SECOND)),
     "landmark": (
-        {"since": "1970-01-01T00:00:37Z", "period": "PT100S"},
-        ref.Window(100 * SECOND, 100 * SECOND, 37 * SECOND, landmark=True),
+        {"since": "1970-01-01T00:16:37Z", "period": "PT100S"},
+        ref.Window(100 * SECOND, 100 * SECOND, 997 * SECOND, landmark=True),
     ),
 }
 
@@ -136,7 +136,7 @@ def test_what_is_open_is_kept_in_few_parts_and_answered_once_it_closes(name: str
     stream = Stream(step(window))
     wanted: dict[tuple[int, str], int] = {}
     for batch in range(3 * MANY_PARTS):
-        times = [40 + (batch * 7 + i * 11) % 170 for i in range(3)]
+        times = [1_000 + (batch * 7 + i * 11) % 170 for i in range(3)]
         for t in times:
             for start in plain.starts(t * SECOND):
                 pair = (start, "ab"[t % 2])
@@ -147,7 +147,7 @@ def test_what_is_open_is_kept_in_few_parts_and_answered_once_it_closes(name: str
         assert not found.late.num_rows
         parts = [bucket for bucket, part in stream.content if part >= 0]
         assert max(map(parts.count, parts)) <= MANY_PARTS
-    half = 120 * SECOND
+    half = 1_100 * SECOND
     found = stream.take([], half)
     closed = {pair: n for pair, n in wanted.items() if pair[0] + plain.size <= half}
     assert stream.answers == closed
