@@ -56,10 +56,11 @@ def test_a_young_window_needed_more_than_its_age_if_most_is_to_come(ages: int, s
     have all and needed nothing, three of ten needed more than 5 s.
     """
     found = controller(0.35, range(1, 9), margin=0.0)
-    found.t_max = 105_500_000
+    start = 300 * SECOND
+    found.t_max = start + WINDOW.size + 5_500_000
     found.runoff.development.saw(2, 100, 300)
-    young(found, 0, ages)
-    young(found, -1, ages)
+    young(found, start, ages)
+    young(found, start - 1, ages)
     assert found._chosen() == slack * SECOND
 
 
