@@ -3,8 +3,10 @@
 import pytest
 
 from penstock.core.controller import Arrivals, Measured
+from penstock.core.controllers import fresh
 from penstock.core.lateness import bin_of, edge_of
 from penstock.core.overdue import Overdue
+from penstock.core.paced import Paced
 from penstock.core.required import Required
 from penstock.core.runoff import Runoff
 from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
@@ -83,6 +85,12 @@ def test_the_margin_moves_with_what_came_of_it_between_none_and_twice() -> None:
         for _ in range(1_000):
             found._known(missed=missed)
         assert found.margin == end
+
+
+def test_until_it_is_steady_pd_final_waits_for_all_of_the_greatest_lateness() -> None:
+    known = fresh(WINDOW, SlackSpec(SlackPolicy.PD_FINAL, 0, Tuning(0.9, 0.2, None)))
+    assert isinstance(known, Paced)
+    assert (known.steady, known.alpha) == (False, 1.0)
 
 
 def test_windows_older_than_what_is_recent_are_forgotten() -> None:
