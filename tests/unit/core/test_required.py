@@ -124,3 +124,12 @@ def test_a_window_received_what_was_there_when_it_closed_also_right_at_its_end(
     assert {start: one.received for start, one in runoff.overdue.items()} == {0: 3}
     assert runoff.overdue[0].records == 5
     assert runoff.missed == [0]
+
+
+def test_what_a_closed_window_received_stays_also_if_it_was_nothing() -> None:
+    runoff = Runoff(WINDOW, 0.9, begin=0, following=WINDOW.size, closing=WINDOW.size)
+    runoff.overdue = {0: Overdue(records=5, received=0), -WINDOW.size: Overdue(records=5)}
+    again = Runoff.from_json(WINDOW, 0.9, runoff.to_json())
+    assert again == runoff
+    again.close(10 * WINDOW.size)
+    assert [again.overdue[start].received for start in (0, -WINDOW.size)] == [0, 5]
