@@ -140,6 +140,29 @@ def test_what_a_double_cannot_hold_is_infinite_and_an_average_never(values, tota
         assert math.copysign(1, said[0]) == math.copysign(1, total), "-0.0 is 0.0"
 
 
+@pytest.mark.parametrize("cut", range(6))
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        ([1e300, 6.0, -1e300], 6.0),
+        ([1e308, 1e280, 1e308, -1e308, -1e308], 1e280),
+        ([-1e308, -1e308, 0.1, 1e308, 1e308], 0.1),
+    ],
+)
+def test_large_numbers_that_cancel_leave_the_rest_to_the_last_bit(values, total, cut) -> None:
+    """Beside a group without any; a rest of small numbers keeps 64 bits less."""
+
+    def summed(some: list[float]) -> Sums:
+        ids = np.array([0] * len(some) + [1], np.int64)
+        return exact_sum(ids, 2, np.array([*some, 0.3]), np.zeros(len(some) + 1))
+
+    first, second = summed(values[:cut]), summed(values[cut:])
+    pairs = [np.concatenate(part) for part in zip(first, second, strict=True)]
+    merged = exact_sum(np.array([0, 1, 0, 1]), 2, *pairs)
+    assert total_of(*merged).tolist() == [total, 0.6]
+    assert total_of(*merged, np.array([2, 3])).tolist() == [total / 2, pytest.approx(0.2)]
+
+
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_what_is_not_finite_is_an_error_and_no_endless_loop(wrong: float) -> None:
     with pytest.raises(ValueError, match="finite"):
@@ -210,12 +233,21 @@ def test_the_layout_says_what_partial_says_for_any_cut(rows, cut) -> None:
             assert got["mean_whole"] == pytest.approx(float(exact), rel=1e-15)
 
 
-def test_a_sum_of_integers_beyond_64_bits_is_an_error_with_a_remedy() -> None:
-    layout = layout_of(STEP)
-    table = table_of([("a", None, 2**62), ("a", None, 2**62)])
-    merged = layout.of_records(table, {"window_start": np.zeros(2, np.int64)})
+@pytest.mark.parametrize("values", [[2**62] * 2, [-(2**62)] * 2 + [-1], [-(2**63)] * 3])
+def test_a_sum_of_integers_beyond_64_bits_is_an_error_with_a_remedy(values: list[int]) -> None:
+    layout, window = layout_of(STEP), np.zeros(len(values), np.int64)
+    table = table_of([("a", None, value) for value in values])
+    merged = layout.of_records(table, {"window_start": window})
     with pytest.raises(TerminalError, match=r"s\.whole: .*exceeds 64 bits\. Declare"):
         layout.finish(merged)
+
+
+@pytest.mark.parametrize("values", [[2**62, 2**62 - 1], [-(2**62)] * 2])
+def test_the_last_sums_of_integers_within_64_bits_are_exact(values: list[int]) -> None:
+    layout, window = layout_of(STEP), np.zeros(len(values), np.int64)
+    table = table_of([("a", None, value) for value in values])
+    merged = layout.of_records(table, {"window_start": window})
+    assert layout.finish(merged)["whole"].to_pylist() == [sum(values)]
 
 
 @given(

@@ -33,6 +33,12 @@ def test_from_argv_gives_back_what_to_argv_said(request: JobRequest) -> None:
     assert JobRequest.from_argv(request.to_argv()) == request
 
 
+def test_a_request_asks_for_nothing_by_itself() -> None:
+    argv = ["--job=audit", "--run-id=x"]
+    assert JobRequest(Job.AUDIT, "x").to_argv() == argv
+    assert JobRequest.from_argv(argv) == JobRequest(Job.AUDIT, "x")
+
+
 @pytest.mark.parametrize("argv", [
     ["--job=dance", "--run-id=x"],
     ["--run-id=x"],

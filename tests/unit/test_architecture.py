@@ -1,12 +1,14 @@
 """What the linters cannot say, and that the linters would say it: each is shown a violation."""
 
 import ast
+import importlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,30 @@ def test_entry_points_load_no_engine_of_the_other_side(path: Path) -> None:
     tops = {name.split(".")[0] for name in imports(path)}
     foreign = {"dags": {"pyspark", "delta", "great_expectations"}, "spark_jobs": {"airflow"}}
     assert not tops & foreign[path.parent.name]
+
+
+MAY_CHANGE = {
+    "Bell", "Bucket", "Classes", "Controller", "Damped", "Decided", "Development", "Fold",
+    "Greatest", "Histogram", "Overdue", "Paced", "Patient", "Required", "Runoff", "Steering",
+}  # fmt: skip
+"""What stands somewhere and goes on; everything else that only holds values is one itself."""
+
+
+def test_values_cannot_be_changed() -> None:
+    inner = ("core", "columns", "kinds", "lake/log", "lake/history")
+    paths = modules(*(f"include/penstock/{folder}" for folder in inner))
+    changing, every = set(), 0
+    for path in paths:
+        if path.stem in {"__init__", "truth"}:  # truth is Spark's
+            continue
+        name = ".".join(path.relative_to(LIBRARY.parent).with_suffix("").parts)
+        for one in vars(importlib.import_module(name)).values():
+            if isinstance(one, type) and one.__module__ == name and is_dataclass(one):
+                every += 1
+                if not one.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+                    changing.add(one.__name__)
+    assert every > len(MAY_CHANGE)
+    assert changing == MAY_CHANGE
 
 
 def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:

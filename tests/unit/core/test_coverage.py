@@ -8,6 +8,8 @@ from scipy import stats
 
 from penstock.core import coverage as c
 from penstock.core.errors import ConfigError
+from penstock.core.expression import Column, MeasureSpec
+from penstock.core.measure import ColumnType, Function
 
 TARGET = c.QualityTarget(0.05, 0.05)
 WORKED = {
@@ -92,6 +94,39 @@ def test_thresholds_rise_with_what_is_asked_and_fall_with_records() -> None:
         by_delta = [rule(c.QualityTarget(0.05, d), 400) for d in (0.01, 0.05, 0.2)]
         assert all(a > b for a, b in pairwise(by_delta))
         assert all(0 < x <= 1 for x in (*by_records, *by_epsilon, *by_delta))
+
+
+@pytest.mark.parametrize("spread", [0.5, 2.0, 10.0])
+@pytest.mark.parametrize("delta", [0.01, 0.2])
+def test_a_bounded_sum_may_miss_as_much_as_the_bound_leaves_of_epsilon(
+    delta: float, spread: float
+) -> None:
+    """Tried missing share by missing share."""
+    n, target = 400, c.QualityTarget(0.1, delta)
+    shares = (i / 100_000 for i in range(10_001))
+    most = max(
+        q for q in shares
+        if q + spread * math.sqrt(q * (1 - q + 1 / n) * -math.log(delta) / (2 * n)) <= 0.1
+    )  # fmt: skip
+    assert c.of_bounded_sum(target, n, spread) == pytest.approx(1 - most, abs=2e-5)
+
+
+def test_a_step_needs_the_coverage_of_its_most_demanding_measure() -> None:
+    def enough(*functions: Function, epsilon: float = 0.05) -> float:
+        target = c.QualityTarget(epsilon, 0.05)
+        over = None if functions == (Function.COUNT,) else Column("x", ColumnType.DOUBLE)
+        measures = [MeasureSpec("m", f, over, ColumnType.DOUBLE) for f in functions]
+        return c.coverage_threshold([(m, target) for m in measures], 500, 1.0)
+
+    assert c.of_count(TARGET) == 0.95
+    assert 0.95 < enough(Function.COUNT) < 0.95 + 1e-6, "strictly above"
+    assert enough(Function.MAX) == enough(Function.COUNT), "nothing bounds it"
+    assert enough(Function.COUNT, epsilon=1e-10) == 1.0
+    assert enough(Function.AVG) == pytest.approx(0.755, abs=5e-4)
+    assert enough(Function.MAX, Function.AVG) == enough(Function.AVG)
+    drawn = c.of_sum(TARGET, 500, 500 / 499 - 1)
+    assert enough(Function.SUM) == drawn
+    assert enough(Function.AVG, Function.SUM, Function.COUNT) == max(drawn, enough(Function.COUNT))
 
 
 def test_nothing_known_of_the_distribution_asks_for_more() -> None:

@@ -22,10 +22,13 @@ def test_a_folder_and_its_uri_are_each_other_under_any_name(name: str, tmp_path:
 
 
 def test_what_is_not_on_this_machine_stays_a_uri() -> None:
-    assert is_remote("s3://bucket/a")
-    assert uri_of("s3://bucket/a") == "s3://bucket/a"
+    for place in ("s3://bucket/a", "s3:///a", "abfss://c@account/a", "az:///a"):
+        assert is_remote(place)
+        assert uri_of(place) == place
+        with pytest.raises(ValueError, match="no file of this machine"):
+            path_of(place)
     assert not is_remote("file:///a")
-    for place in ("s3://bucket/a", "file://other/a", "file:///a?b", "file:///a#b"):
+    for place in ("file://other/a", "file:///a?b", "file:///a#b"):
         with pytest.raises(ValueError, match=r"no file of this machine|%3F"):
             path_of(place)
 

@@ -73,6 +73,9 @@ PROBLEMS = {
         " quality, apart, window, measures"]),
     "no key": ("    keys: [plate]\n", "", [
         "p.yaml:5  steps.last_seen.keys  is missing. Add keys: Columns answered for."]),
+    "no key at all": ("[plate]", "[]", [
+        "p.yaml:7  steps.last_seen.keys  Tuple should have at least 1 item after validation, not 0"
+        ]),
     "a key of the other kind": ("columns: [site", "measures: {n: count(*)}\n    columns: [site", [
         "p.yaml:8  steps.last_seen.measures  unknown key. Known: kind, keys, where, slack,"
         " quality, apart, every, columns"]),
@@ -151,6 +154,8 @@ def test_where_each_key_is_now_is_its_newest_answer() -> None:
     ]  # fmt: skip
     found = now(pa.Table.from_pylist(rows, schema=schema), STEP).to_pylist()
     assert [(row["plate"], row["x_string"]) for row in found] == [("a", "a4"), ("b", "b1")]
+    one = now(pa.Table.from_pylist(rows[:1], schema=schema), STEP).to_pylist()
+    assert [(row["plate"], row["x_string"]) for row in one] == [("b", "b1")]
     assert not now(schema.empty_table(), STEP).num_rows
 
 

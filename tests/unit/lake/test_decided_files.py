@@ -249,6 +249,23 @@ def test_every_unreadable_file_is_named_until_it_is_accepted_or_taken_again(
         person(gate).retake("b.parquet", "")
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "live/a.parquet"])
+def test_of_files_in_folders_of_one_name_the_one_that_is_meant_is_taken_again(
+    tmp_path: Path, name: str
+) -> None:
+    gate = Gate(tmp_path, "parquet")
+    names = ["a.parquet", "live/a.parquet"]
+    for each in names:
+        gate.write(each, b"PAR1 no")
+    assert gate.take() == 2
+    write_parquet(tmp_path / "live" / name, disordered(5, seed=1, late_share=0))
+    person(gate).retake(f"{tmp_path}/live/{name}", "mended")
+    (left,) = unreadable_files(gate.tables, 1)
+    names.remove(name)
+    assert left.place["file"] == f"{tmp_path}/live/{names[0]}"
+    assert gate.take() == 5
+
+
 def test_a_file_that_becomes_unreadable_in_a_later_interval_is_one_record(tmp_path: Path) -> None:
     gate = Gate(tmp_path, "parquet", source={"mode": "live"})
     write_parquet(tmp_path / "live" / "a.parquet", disordered(5, seed=1, late_share=0))

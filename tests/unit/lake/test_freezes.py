@@ -44,6 +44,7 @@ def freeze(lake: Lake, *, done: bool) -> Freeze:
 def test_there_is_none_at_first(lake: Lake) -> None:
     assert asked(lake.tables) == frozen(lake.tables) == NOTHING
     assert NOTHING.refused_before == BEGINNING
+    assert (NOTHING.number, NOTHING.seq, NOTHING.block) == (-1, -1, 0), "the first is number 0"
 
 
 def test_the_row_that_took_effect_counts(lake: Lake) -> None:

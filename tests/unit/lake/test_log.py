@@ -7,8 +7,17 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.window import BEGINNING, micros
-from penstock.lake.log.blocks import HISTORY, LIVE, newest_live_before, next_block, read_summaries
+from penstock.lake.log.blocks import (
+    HISTORY,
+    LIVE,
+    SLACK,
+    newest_live_before,
+    next_block,
+    read_summaries,
+    slack_changes,
+)
 from penstock.lake.storage import commit
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
@@ -48,3 +57,20 @@ def test_the_newest_live_event_time_and_the_next_block(
         assert newest_live_before(tables, block) == newest
         told = read_summaries(tables, block, block + 7)
         assert [b.number for b in told] == [*range(block, min(block + 7, 40))]
+
+
+def test_the_decisions_of_a_step_are_its_own_in_order(tmp_path: Path) -> None:
+    tables = Tables(str(tmp_path), "p")
+    decisions = Table(tables.decisions())
+    spans = [("b", 3, 30), ("a", 0, 10), ("c", 0, 40), ("b", 0, 20), ("b", 3, 50)]
+    for number, (step, block, span) in enumerate(spans):
+        row = {
+            "step": step, "block": block, "what": SLACK, "reason": "test",
+            "value": SlackSpec(SlackPolicy.FIXED, span).to_text(),
+            "decided_at": BEGIN + timedelta(seconds=number),
+        }  # fmt: skip
+        rows = [row, row | {"what": "else", "value": "none"}]
+        decisions.append(pa.Table.from_pylist(rows, decisions.spec.schema), "made", number)
+    found = {step: slack_changes(tables, step) for step in ("a", "b", "c", "d")}
+    told = {step: [(c.block, c.spec.span) for c in some] for step, some in found.items()}
+    assert told == {"a": [(0, 10)], "b": [(0, 20), (3, 30), (3, 50)], "c": [(0, 40)], "d": []}

@@ -10,7 +10,7 @@ from penstock.lake.history.balance import balance
 from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
-from penstock.lake.history.position import position
+from penstock.lake.history.position import position, rows_of
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.view import in_force
@@ -57,6 +57,23 @@ def test_rows_of_a_micro_batch_that_control_has_not_sealed_do_not_count(lake: La
     assert answers_in_force(lake.tables, lake.step).num_rows >= before.num_rows
     lake.query().run()
     lake.check()
+
+
+def test_an_earlier_position_has_no_row_of_a_later_generation(lake: Lake) -> None:
+    lake.query(blocks=2).work()
+    before = position(lake.tables, lake.step)
+    lose_memory(lake.checkpoint, "all")
+    lake.query(blocks=2).run()
+    now = position(lake.tables, lake.step)
+    assert before is not None
+    assert now is not None
+    assert [g.number for g in generations(lake.tables, lake.step)] == [0, 1]
+    (row,) = rows_of(lake.tables, lake.step, before)
+    assert (row.generation, row.micro_batch) == (0, 0)
+    assert row == before.sealed
+    every = sealed_rows(lake.tables, lake.step, now.epoch.number)
+    assert {row.generation for row in every} == {0, 1}
+    assert rows_of(lake.tables, lake.step, now) == every
 
 
 def test_the_answer_in_force_has_seen_most_of_the_log(lake: Lake) -> None:

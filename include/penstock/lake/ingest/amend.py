@@ -312,11 +312,12 @@ class Amendment:
         for one in taken:
             later = [first for first in firsts if first > one.plan.first_seq]
             end = min(later, default=None)
-            paths = [t.item.path for t in self._taken if t.plan.number == one.plan.number]
+            same = [t for t in self._taken if t.plan.number == one.plan.number]
+            wholes = {t.item.path: t.whole.path for t in (*same, one)}
             numbers |= {
                 r["arrival_seq"]
                 for r in self._refused
-                if files.owner(r["place"], paths, one.whole.path) == one.item.path
+                if files.owner(r["place"], wholes, wholes) == one.item.path
                 and one.plan.first_seq <= r["arrival_seq"]
                 and (end is None or r["arrival_seq"] < end)
             }

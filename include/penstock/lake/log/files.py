@@ -5,7 +5,7 @@ one, or audits, sees the same.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -76,16 +76,19 @@ class Decided:
         )
 
 
-def owner(place: str, paths: Sequence[str], whole: str = "") -> str | None:
+def owner(
+    place: str, paths: Collection[str], wholes: Mapping[str, str] | None = None
+) -> str | None:
     """Which file of a plan a refused record's place names, wherever the source lay then.
 
     Args:
         place: of the record.
         paths: of the plan's files, as it names them.
-        whole: of one of them where it lies now: that one, if it is the place.
+        wholes: by such a path where its file lies; where that is the place, it is this file, even
+            if the place ends like another's path (``live/a`` and ``a`` in a folder ``live``).
     """
     ends = [path for path in paths if place.endswith(f"/{path.lstrip('/')}")]
-    exact = [path for path in ends if whole == place and whole.endswith(f"/{path.lstrip('/')}")]
+    exact = [path for path in ends if wholes is not None and wholes.get(path) == place]
     return max(exact or ends, key=len, default=None)
 
 
