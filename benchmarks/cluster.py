@@ -5,8 +5,8 @@
 Nodes of the pool ``standalone`` with one core each, on this machine: it shows cost and behaviour,
 not speed-up. In turn: the log in micro-batches of some 500,000 records (throughput from the first
 sealed to the last), then in micro-batches of one file (the median of the times between them). Then
-a stream, while nodes come, go, and are killed: how long until a new node runs tasks, and the longest
-time without a sealed micro-batch. Every answer is compared with DuckDB's.
+a stream, while nodes come, go, and are killed: how long until a new node runs tasks, and the
+longest time without a sealed micro-batch. Every answer is compared with DuckDB's.
 """
 
 import argparse

@@ -33,7 +33,7 @@ from penstock.spark.follow import StepStart
 from penstock.spark.tick import Tick
 
 LARGE = 2 << 20
-"""Bytes of a shard's results from which on its task writes them: fewer would be many small files."""
+"""Bytes of a shard's results from which on its task writes them; of fewer, files would be small."""
 
 
 @dataclass(frozen=True, slots=True)

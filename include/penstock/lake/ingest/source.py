@@ -115,7 +115,8 @@ class Waiting:
         """What waits, in order, at most as much as one plan may hold.
 
         Args:
-            since, until: only records with an event time in [since, until), us.
+            since: only records with an event time at or after it, us.
+            until: only records with an earlier event time, us.
             closely: list the folder also where it says that nothing came.
             times: so many times what a plan of one process may hold.
 
