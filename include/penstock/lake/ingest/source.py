@@ -49,8 +49,7 @@ class Waiting:
         apart: folders that nothing in the source may lead to.
 
     Attributes:
-        changed: files, by their paths in the folder, that were not any more what was taken of them
-            when it was last listed.
+        changed: files, by their paths in the folder, that were other than taken when last listed.
         reading: how event times are read now; empty: not known.
         feed: of a Delta table; none: it is a folder of files.
         places: where its files lie.
