@@ -222,7 +222,7 @@ def _compared(home: Path, count: int, seconds: float, pause: float) -> Found:
     asked.register("records", records)
     asked.register("answers", answers)
     asked.execute(
-        "CREATE TABLE truth AS SELECT time_bucket(INTERVAL 1 MINUTE, at) AS window_start, sip,"
+        'CREATE TABLE truth AS SELECT time_bucket(INTERVAL 1 MINUTE, "at") AS window_start, sip,'
         " type, count(*) AS n FROM records GROUP BY ALL"
     )
     asked.execute("CREATE TABLE found AS SELECT window_start, sip, type, n FROM answers")

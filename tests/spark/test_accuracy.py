@@ -18,8 +18,8 @@ ORDERS = {
 
 
 def test_nodes_are_killed_and_every_record_is_counted_once(tmp_path: Path) -> None:
-    with a_cluster(tmp_path / "cluster", 2) as cluster:
-        found = accuracy(tmp_path / "mars", cluster, 400_000, [Loss(1, 0.3), Loss(2, 0.6)], None)
+    with a_cluster(tmp_path, 2) as cluster:
+        found = accuracy(tmp_path, cluster, 400_000, [Loss(1, 0.3), Loss(2, 0.6)], None)
     assert found.counted == found.records
     assert found.wrong == 0
     assert found.answers > 3_000
@@ -31,7 +31,7 @@ def test_nodes_are_killed_and_every_record_is_counted_once(tmp_path: Path) -> No
 def test_three_of_four_hosts_are_cut_off_and_every_record_is_counted_once(
     tmp_path: Path, order: str
 ) -> None:
-    with hosts(4) as four, a_cluster(tmp_path / "cluster", 4, four) as cluster:
-        found = accuracy(tmp_path / "mars", cluster, 4_000_000, ORDERS[order], four)
+    with hosts(4) as four, a_cluster(tmp_path, 4, four) as cluster:
+        found = accuracy(tmp_path, cluster, 4_000_000, ORDERS[order], four)
     assert found.counted == found.records
     assert found.wrong == 0
