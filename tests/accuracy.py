@@ -40,7 +40,6 @@ steps:
 EACH = 100_000
 RATE = 10_000
 """Records a second of event time."""
-LATE = 0.02
 PATIENCE = 1_800.0
 
 
@@ -80,13 +79,13 @@ class Found:
     pause: float
 
 
-def write_records(folder: Path, count: int, seed: int = 1) -> None:
-    """Files of records in order of arrival; some are minutes late."""
+def write_records(folder: Path, count: int, share_late: float, seed: int = 1) -> None:
+    """Files of records in order of arrival; a share is up to five minutes late."""
     folder.mkdir(parents=True)
     draw = np.random.default_rng(seed)
     for first in range(0, count, EACH):
         number = np.arange(first, min(first + EACH, count))
-        late = draw.random(len(number)) < LATE
+        late = draw.random(len(number)) < share_late
         at = number * (1_000_000 // RATE) - late * draw.integers(0, 300_000_000, len(number))
         columns = {
             "sip": draw.integers(0, 1_000, len(number)),
@@ -99,7 +98,12 @@ def write_records(folder: Path, count: int, seed: int = 1) -> None:
 
 
 def accuracy(
-    home: Path, cluster: TestCluster, count: int, losses: Sequence[Loss], hosts: Hosts | None
+    home: Path,
+    cluster: TestCluster,
+    count: int,
+    losses: Sequence[Loss],
+    hosts: Hosts | None,
+    share_late: float = 0.02,
 ) -> Found:
     """Count so many records on a cluster that loses nodes.
 
@@ -109,8 +113,9 @@ def accuracy(
         count: records.
         losses: what happens to its nodes.
         hosts: whose cables are pulled; none: processes are killed instead.
+        share_late: of the records; none late: there is nothing to correct.
     """
-    write_records(home / "live", count)
+    write_records(home / "live", count, share_late)
     (home / "pipelines").mkdir(exist_ok=True)
     (home / "pipelines" / "mars.yaml").write_text(YAML)
     pipeline = Catalog.read(home / "pipelines").pipeline("mars")
@@ -127,9 +132,9 @@ def accuracy(
     )
     seconds = time.monotonic() - began
     job = cluster.settings.root / "spark_jobs" / "correct.py"
-    _run(
-        [sys.executable, str(job), "--job=correct", "--run-id=a", "--pipeline=mars"], home, cluster
-    )
+    if share_late:
+        words = ("--job=correct", "--run-id=accuracy", "--pipeline=mars")
+        _run(_command(job, *words), home, cluster)
     command = [sys.executable, "-m", "penstock", "export", "mars", str(home / "answers")]
     _run(command, home, cluster)
     return _compared(home, count, seconds, pause)

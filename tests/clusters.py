@@ -19,6 +19,7 @@ from penstock.runtime.cluster.standalone import Standalone
 from penstock.runtime.cluster.state import ClusterFiles, ClusterState
 from penstock.runtime.cluster.supervisor import ClusterSupervisor
 from penstock.runtime.streams.paths import take_lock
+from penstock.runtime.streams.processes import marked
 from tests.hosts import Hosts
 
 
@@ -59,7 +60,8 @@ class TestCluster:
 
     def processes(self, host: str) -> list[psutil.Process]:
         """The worker with an address, and its executors."""
-        found = [p for p in psutil.process_iter() if _is_of(p, host)]
+        mine = marked(control.mark_of(self.settings))
+        found = [p for p in psutil.process_iter() if p.pid in mine and _is_of(p, host)]
         assert found, f"nobody is {host}"
         return found
 

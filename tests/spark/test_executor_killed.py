@@ -58,7 +58,8 @@ def found(log: Path, pattern: str) -> list[str]:
 def executors(worker: psutil.Process) -> list[psutil.Process]:
     """The JVMs that run tasks."""
     name = "CoarseGrainedExecutorBackend"
-    return [p for p in worker.children(recursive=True) if any(name in w for w in p.cmdline())]
+    living = (p for p in worker.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE)
+    return [p for p in living if any(name in w for w in p.cmdline())]
 
 
 @pytest.fixture

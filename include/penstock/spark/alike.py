@@ -21,8 +21,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
+from penstock.control.nodes import registered_hosts
 from penstock.core.errors import ConfigError
 from penstock.core.place import is_remote, path_of
+from penstock.spark.cores import partition
+from penstock.spark.nodes import Executors, is_of_pool
 
 PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake")
 """Those that a task computes with."""
@@ -35,13 +38,15 @@ ROUNDS = 10
 
 
 def require_alike(spark: SparkSession, settings: Settings) -> None:
-    """Compare every executor with the driver.
+    """Compare every executor with the driver; the session's jobs then share all their cores.
 
     Raises:
         ConfigError: one has other versions, or does not see the lake or the home folder.
     """
     if settings.spark_master.startswith("local"):
         return
+    if is_of_pool(settings):
+        Executors(spark).wait(len(registered_hosts(settings.home)))
     wanted, folders = _versions(), _folders(settings)
     probes = [folder / f".seen-by-{uuid.uuid4().hex}" for folder in folders]
     try:
@@ -52,6 +57,7 @@ def require_alike(spark: SparkSession, settings: Settings) -> None:
         for probe in probes:
             with suppress(OSError):
                 probe.unlink()
+    partition(spark)
     differs = [*_differences(wanted, found)]
     if differs:
         raise ConfigError(

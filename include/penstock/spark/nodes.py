@@ -7,6 +7,7 @@ for can be changed while a stream runs.
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 HEAP = "JVMHeapMemory"
 NEVER = "100000h"
 DRIVER = "driver"
+REGISTER_SECONDS = 30.0
 
 
 class NoNodesError(TransientError):
@@ -130,6 +132,12 @@ class Executors:
         told = self._context.statusStore().executorList(False)
         found = [self._read(told.apply(n)) for n in range(told.size())]
         return [each for each in found if each.number != DRIVER or each.cores]
+
+    def wait(self, count: int) -> None:
+        """Until so many run, or ``REGISTER_SECONDS`` are over: who is late is followed later."""
+        until = time.monotonic() + REGISTER_SECONDS
+        while sum(each.active for each in self.all()) < count and time.monotonic() < until:
+            time.sleep(0.1)
 
     def follow(self, hosts: Sequence[str]) -> None:
         """Have one executor on each node.

@@ -33,7 +33,7 @@ from penstock.spark.follow import StepStart
 from penstock.spark.tick import Tick
 
 LARGE = 2 << 20
-"""Bytes of a shard's results from which on its task writes them; of fewer, files would be small."""
+"""Bytes of a shard's results from which on its task writes them: fewer were many small files."""
 
 
 @dataclass(frozen=True, slots=True)
