@@ -4,6 +4,9 @@ PYTHON := .venv/bin/python
 ENV := PYTHONPATH=include:plugins:.
 PENSTOCK := .venv/bin/penstock
 
+ON_A_CLUSTER = law0_on_spark.py generations_on_spark.py correct_and_audit.py shards_on_spark.py \
+	at_the_same_moment.py preload_in_intervals.py undeclared_on_spark.py owed_history.py
+
 .PHONY: help setup docs demo up down status lint test test-all soak clean
 
 help: ## this list
@@ -39,8 +42,9 @@ lint: setup ## style, types, rings
 test: lint .venv/spark.jsa ## lint and the tests that fit into minutes
 	$(ENV) $(PYTHON) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not all"
 
-test-all: lint .venv/spark.jsa ## lint and every test
+test-all: lint .venv/spark.jsa ## lint and every test, those of the loop on a cluster, too
 	$(ENV) $(PYTHON) -m pytest
+	$(ENV) PENSTOCK_TEST_NODES=2 $(PYTHON) -m pytest $(addprefix tests/spark/test_,$(ON_A_CLUSTER))
 
 soak: setup ## MINUTES=n [SEED=s] [INTO=folder]: a pipeline under random faults, then the balance
 	$(ENV) $(PYTHON) -m tests.soak --minutes $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED)) \

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from pyspark.sql import SparkSession
 from penstock.config.settings import Settings
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import door as door_module
-from penstock.spark.session import configuration, open_session
+from penstock.spark.alike import require_alike
+from penstock.spark.session import configuration, open_session, settings_of
 from penstock.spark.stream_host import StreamHost
 from tests import reference as ref
 from tests.answers import blocks_of
+from tests.clusters import a_cluster
 from tests.doubles import RecordingPulse, RisingClock, deadly_commits
 from tests.lakes import Lake, World
 from tests.steps import HOURLY, HOURLY_REF, LAST, LAST_REF, SINCE, SINCE_REF, make_pipeline
@@ -34,12 +37,31 @@ def python_path() -> str:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """On this machine; with PENSTOCK_TEST_NODES=n on a cluster of so many nodes."""
     os.environ["PYTHONPATH"] = python_path()  # Spark's workers import penstock and tests, too
+    nodes = int(os.environ.get("PENSTOCK_TEST_NODES", "0"))
+    if nodes:
+        with on_nodes(tmp_path_factory.mktemp("cluster"), nodes) as session:
+            yield session
+        return
     # A life of the crash matrix leaves some 5 MB: 1 GB was full after 212 of them.
     options = configuration(Settings().jars, master="local[2]", memory="2g")
     with open_session("penstock-tests", options) as session:
         yield session
+
+
+@contextmanager
+def on_nodes(home: Path, nodes: int) -> Iterator[SparkSession]:
+    """A session on a cluster of its own, which every process of the tests then knows of."""
+    with a_cluster(home, nodes) as cluster:
+        os.environ.update(cluster.environment, PENSTOCK_HOME=str(home))
+        options = settings_of(cluster.settings) | {
+            "spark.driver.memory": "2g", "spark.executorEnv.PYTHONPATH": python_path(),
+        }  # fmt: skip
+        with open_session("penstock-tests", options) as session:
+            require_alike(session, cluster.settings)
+            yield session
 
 
 @pytest.fixture(scope="module")
