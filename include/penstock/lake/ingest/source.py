@@ -109,13 +109,13 @@ class Waiting:
             self.known.take(named, number, own=own, named=item.path, reading=reading)
 
     def items(
-        self, since: int | None = None, until: int | None = None, *, closely: bool = True,
-        times: float = 1.0,
+        self, since: int | None = None, until: int | None = None, *, closely: bool = True, times: float = 1.0
     ) -> list[Item]:  # fmt: skip
         """What waits, in order, at most as much as one plan may hold.
 
         Args:
-            since, until: only records with an event time in [since, until), us.
+            since: only records with an event time at or after it, us.
+            until: only records with an event time before it, us.
             closely: list the folder also where it says that nothing came.
             times: so many times what a plan of one process may hold.
 
