@@ -109,7 +109,8 @@ class Waiting:
             self.known.take(named, number, own=own, named=item.path, reading=reading)
 
     def items(
-        self, since: int | None = None, until: int | None = None, *, closely: bool = True, times: float = 1.0
+        self, since: int | None = None, until: int | None = None, *, closely: bool = True,
+        times: float = 1.0,
     ) -> list[Item]:  # fmt: skip
         """What waits, in order, at most as much as one plan may hold.
 
@@ -388,8 +389,7 @@ def clears(config: History) -> bool:
 
 def _one_plan(parts: Iterable[Item], times: float) -> list[Item]:
     """As much as one plan may hold."""
-    chosen: list[Item] = []
-    records = size = 0
+    chosen, records, size = list[Item](), 0, 0
     for item in parts:
         chosen.append(item)
         records += max(item.records, 0)
