@@ -56,6 +56,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door, "BLOCK", 128)
         patch.setattr(source, "FILES_PER_PLAN", 4)
+        patch.setattr(pieces, "LARGE_ROWS", 0.5)
         patch.setattr(pieces, "EACH", 0.5)  # whoever plans it, a plan holds as much
         patch.setattr(maintain, "FEW_FILES", 3)
         patch.setattr(StreamHost.run, "__defaults__", ((blocks - 1) * 128 + 1,))
