@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.core.place import path_of
-from penstock.lake.ingest import door, source
+from penstock.lake.ingest import door, pieces, source
 from penstock.lake.storage import drafts
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -35,6 +35,7 @@ def small_plans(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(source, "BYTES_PER_PLAN", 6_000)
     patch.setattr(source, "FILES_PER_PLAN", 12)
     patch.setattr(door, "BLOCK", 48)
+    patch.setattr(pieces, "LARGE_ROWS", 0.5)
     patch.setattr(drafts, "FILE_ROWS", 30)
 
 

@@ -57,6 +57,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door, "BLOCK", 128)
         patch.setattr(source, "FILES_PER_PLAN", 4)
+        patch.setattr(pieces, "LARGE_ROWS", 0.5)
         patch.setattr(pieces, "EACH", 0.5)  # whoever plans it, a plan holds as much
         patch.setattr(maintain, "FEW_FILES", 3)
         patch.setattr(results, "LARGE", 2_000)  # some of a life's results

@@ -22,5 +22,6 @@ class SparkCrew:
         return int(self._context.defaultParallelism)
 
     def map(self, work: Callable[[P], R], parts: Sequence[P]) -> list[R]:
-        """A task for each part."""
-        return self._context.parallelize(parts, len(parts)).map(work).collect()
+        """Parts in a row are a task: two for each core, as one may be slower."""
+        tasks = min(len(parts), 2 * self.hands)
+        return self._context.parallelize(parts, tasks).map(work).collect()

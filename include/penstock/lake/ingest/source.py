@@ -388,8 +388,7 @@ def clears(config: History) -> bool:
 
 def _one_plan(parts: Iterable[Item], times: float) -> list[Item]:
     """As much as one plan may hold."""
-    chosen: list[Item] = []
-    records = size = 0
+    chosen, records, size = list[Item](), 0, 0
     for item in parts:
         chosen.append(item)
         records += max(item.records, 0)
