@@ -64,6 +64,12 @@ def test_only_airflow_sees_its_secrets_and_its_database(
     assert seeing("postgres") == {"postgres"}
 
 
+def test_the_database_stops_after_those_that_use_it(services: dict[str, dict[str, Any]]) -> None:
+    """Compose stops a service before those that it depends on."""
+    for name in ("init", "api-server", "scheduler", "dag-processor", "triggerer"):
+        assert "postgres" in services[name]["depends_on"], name
+
+
 def test_what_goes_into_the_image_is_named() -> None:
     """Data, secrets and whatever else lies in a checkout stay out."""
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
