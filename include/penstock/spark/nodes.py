@@ -22,6 +22,7 @@ from penstock.core.errors import TransientError
 log = logging.getLogger(__name__)
 
 HEAP = "JVMHeapMemory"
+KEPT = "org.apache.spark.status.ExecutorSummaryWrapper"
 NEVER = "100000h"
 DRIVER = "driver"
 REGISTER_SECONDS = 30.0
@@ -159,6 +160,11 @@ class Executors:
                 mine = [each.number for each in running if each.host == host]
                 self._end(sorted(mine, key=int)[-count:])
 
+    def _busy_of_driver(self) -> int:
+        """The store tells the time since its start, unless it is asked for what it keeps."""
+        kind = self._jvm.java.lang.Class.forName(KEPT)
+        return int(self._context.statusStore().store().read(kind, DRIVER).info().totalDuration())
+
     def _ask(self, total: int) -> None:
         empty = self._jvm.scala.collection.immutable.HashMap()
         self._context.requestTotalExecutors(total, 0, empty)
@@ -171,13 +177,13 @@ class Executors:
         log.info("executors ended numbers=%s", numbers)
 
     def _read(self, told: object) -> Executor:
-        peak = told.peakMemoryMetrics()
+        peak, driver = told.peakMemoryMetrics(), told.id() == DRIVER
         return Executor(
             number=told.id(),
             host=told.hostPort().rpartition(":")[0],
             active=told.isActive(),
             cores=told.totalCores(),
-            busy=told.totalDuration(),
+            busy=self._busy_of_driver() if driver else told.totalDuration(),
             memory=peak.get().getMetricValue(HEAP) if peak.isDefined() else 0,
             removed=told.removeReason().get() if told.removeReason().isDefined() else "",
         )
