@@ -175,8 +175,9 @@ def test_nodes_are_asked_for_by_the_form_and_seen_to_come_and_be_lost(
     (asked,) = airflow.runs("scale__cluster", "manual")
     assert airflow.finish(asked).state == "success"
     page.goto("/")
-    page.get_by_role("link", name="Cluster").click()
+    page.get_by_role("link", name="Quality").click()
     view = page.frame_locator("iframe")
+    view.get_by_role("link", name="Cluster").click()
     expect(view.locator(".nodes tbody tr").filter(has_text="registered")).to_have_count(2)
     scaling = view.locator(".scalings tbody tr")
     expect(scaling).to_have_count(1)
@@ -186,8 +187,8 @@ def test_nodes_are_asked_for_by_the_form_and_seen_to_come_and_be_lost(
     TestCluster(embedded.settings).lose("node1")
 
     def restarted() -> bool:
-        page.reload()
-        row = view.locator(".nodes tbody tr").filter(has_text="node1")
+        page.goto("/penstock/cluster")
+        row = page.locator(".nodes tbody tr").filter(has_text="node1")
         return re.search(r"registered\s+1", row.inner_text()) is not None
 
     assert eventually(restarted)

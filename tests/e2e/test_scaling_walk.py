@@ -80,7 +80,7 @@ def test_nodes_by_the_form_by_the_rule_and_lost(here: Embedded, browser: Browser
     page = context.new_page()
     page.goto("/")
     fill_login(page, "admin", here.password["admin"])
-    expect(page.get_by_role("link", name="Cluster")).to_be_visible()
+    expect(page.get_by_role("link", name="Quality")).to_be_visible()
     airflow, rides = here.rest(), Feed(here.settings.home / "rides" / "live")
     rides.arrive()
     airflow.start(f"stream__{PIPELINE}", by_itself=True)
