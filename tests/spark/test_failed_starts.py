@@ -13,7 +13,7 @@ from penstock.lake.proof.unsettled import OVERDUE
 from penstock.spark import stream_host
 from penstock.spark.stream_host import StreamFailedError, StreamHost
 from penstock.spark.watchdog import Watchdog
-from tests.doubles import RecordingPulse, RisingClock
+from tests.doubles import ONE_CORE, RecordingPulse, RisingClock
 from tests.spark.conftest import make_scene
 
 WAITING = "Waiting for data to arrive"
@@ -65,7 +65,7 @@ def host(tmp_path: Path) -> StreamHost:
     scene.begin()
     lake = scene.lake("hourly")
     pulse = RecordingPulse(lambda _: False)
-    return StreamHost(None, lake.tables, lake.pipeline, tmp_path, RisingClock(), pulse)  # type: ignore[arg-type]
+    return StreamHost(ONE_CORE, lake.tables, lake.pipeline, tmp_path, RisingClock(), pulse)  # type: ignore[arg-type]
 
 
 def counts(host: StreamHost) -> dict[str, int]:
