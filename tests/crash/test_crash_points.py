@@ -22,7 +22,6 @@ TELLING = [
     "within ingest plans",
     "supervisor driving",
     "inside state",
-    "door drafts",
     "before done corrections",
 ]
 
