@@ -88,7 +88,7 @@ def test_files_stay_few_and_no_row_is_written_again_at_each_run(
         rows = pa.Table.from_pylist([row], schema=table.spec.schema)
         table.append(rows, "test", number)
         if number % 10 == 9:
-            maintain._maintain(table.spec)
+            maintain.maintain_table(table.spec)
             most = max(most, len(table.refresh().file_uris()))
     found = read_table(table, ["arrival_seq"])["arrival_seq"].to_pylist()
     assert sorted(found) == [*range(400)]
