@@ -4,9 +4,8 @@
 
 Nodes of the pool ``standalone`` with one core each, on this machine: it shows cost and behaviour,
 not speed-up. In turn: the log in micro-batches of some 500,000 records (throughput from the first
-sealed to the last), then in micro-batches of one file (the median of the times between them). Then
-a stream, while nodes come, go, and are killed: how long until a new node runs tasks, and the
-longest time without a sealed micro-batch. Every answer is compared with DuckDB's.
+sealed to the last), then in micro-batches of one file (the median of the times between them). Every
+answer is compared with DuckDB's.
 """
 
 import argparse
@@ -29,13 +28,11 @@ import step
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
-from penstock.control.nodes import registered_hosts
 from penstock.core.clock import SystemClock
 from penstock.lake.history.standing import answers_in_force
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.nodes import Executors
 from penstock.spark.session import open_session, settings_of
-from tests.clusters import TestCluster, a_cluster
+from tests.clusters import a_cluster
 
 LARGE = 500_000
 T = TypeVar("T")
@@ -90,51 +87,6 @@ def apart(sealed: list[tuple[float, int]]) -> float:
     return 1e3 * statistics.median(b - a for a, b in pairwise(times))
 
 
-def events(cluster: TestCluster, home: Path, log: Path) -> list[list[str]]:
-    """Nodes come, go and are lost under a stream of small micro-batches."""
-    work = home / "events"
-    shutil.copytree(log, work / "log")
-    pipeline, tables = measuring.pipeline_in(work, step.MARS.yaml)
-    sealed, rows = list[float](), list[list[str]]()
-    with session_on(cluster.settings) as spark:
-        executors = Executors(spark)
-        query = measuring.stream(
-            spark, tables, pipeline, lambda *_: sealed.append(time.monotonic()), 1
-        )
-
-        def until(true: object, limit: float = 120.0) -> float:
-            began = time.monotonic()
-            while not true():  # type: ignore[operator]
-                if time.monotonic() - began > limit or query.exception():
-                    raise SystemExit(f"it did not happen: {query.exception()}")
-                executors.follow(registered_hosts(cluster.settings.home))
-                time.sleep(0.2)
-            return time.monotonic() - began
-
-        def busy_hosts() -> set[str]:
-            return {each.host for each in executors.all() if each.active and each.busy}
-
-        def pause(since: float) -> float:
-            times = [since, *(at for at in sealed if at >= since)]
-            return max(b - a for a, b in pairwise(times))
-
-        until(lambda: len(sealed) > 5 and len(busy_hosts()) == 2)
-        for name, act, done in (
-            ("a node more", lambda: cluster.files.want(3), lambda: len(busy_hosts()) == 3),
-            ("a node drained", lambda: cluster.files.want(2),
-             lambda: len(cluster.state.nodes) == 2),
-            ("a node killed", lambda: cluster.lose("node1"), lambda: len(busy_hosts()) == 1),
-        ):  # fmt: skip
-            since = time.monotonic()
-            act()
-            took = until(done)
-            count = len(sealed)
-            until(lambda n=count: len(sealed) > n + 3)
-            rows.append([name, f"{took:.1f}", f"{pause(since):.1f}"])
-        query.stop()
-    return rows
-
-
 def checked(home: Path) -> str:
     """Whether all answers of the last run are DuckDB's, once late records are repaired."""
     pipeline, tables = measuring.pipeline_in(home / "work", step.MARS.yaml)
@@ -149,7 +101,7 @@ def checked(home: Path) -> str:
 def main() -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--records", type=int, default=2_000_000, help="a million at least")
     parser.add_argument("--reps", type=int, default=3)
     args = parser.parse_args()
     state = measuring.machine()
@@ -173,7 +125,6 @@ def main() -> None:
                         rows[name].append((fast, slow))
                     print(f"rep {rep} {name}: {fast:,.0f} records/s, {slow:.0f} ms",
                           file=sys.stderr, flush=True)  # fmt: skip
-            happened = by_itself(events, cluster, home, log)
             said = by_itself(checked, home)
     told = [
         [name, f"{statistics.median(f for f, _ in each):,.0f}",
@@ -181,8 +132,7 @@ def main() -> None:
         for name, each in rows.items()
     ]  # fmt: skip
     print(f"{args.records:,} records, {state}; {said}\n")
-    print(measuring.markdown(["", "records a second", "small micro-batch, ms"], told), end="\n\n")
-    print(measuring.markdown(["", "until it is so, s", "longest pause, s"], happened))
+    print(measuring.markdown(["", "records a second", "small micro-batch, ms"], told))
 
 
 if __name__ == "__main__":
