@@ -75,8 +75,8 @@ def _is_of(process: psutil.Process, host: str) -> bool:
     return spark and host in words
 
 
-def free_port() -> int:
-    """One that nobody listens on, nor on the next."""
+def two_free_ports() -> int:
+    """The first of two in a row that nobody listens on."""
     while True:
         with socket.socket() as one, socket.socket() as two:
             one.bind(("127.0.0.1", 0))
@@ -99,7 +99,7 @@ def a_cluster(home: Path, nodes: int, hosts: Hosts | None = None) -> Iterator[Te
     """
     home.mkdir(parents=True, exist_ok=True)
     here = "127.0.0.1" if hosts is None else hosts.here
-    port = free_port()
+    port = two_free_ports()
     file = home / "cluster.yaml"
     file.write_text(
         f"master: {{host: {here}, port: {port}}}\nworker: {{cores: 1, memory: 512m}}\n"

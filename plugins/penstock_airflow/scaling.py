@@ -1,7 +1,5 @@
 """Scaling the cluster from Airflow: a task for each step, and the trigger that asks for a run."""
 
-import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -9,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.exceptions import AirflowException
 from airflow.sdk import Asset, AssetWatcher, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from penstock.config.cluster import Cluster
 from penstock.core.errors import PenstockError, TerminalError
 from penstock_airflow import wiring
+from penstock_airflow.polling import POLL_SECONDS, PollingTrigger
 
 if TYPE_CHECKING:
     from penstock.lake.cluster.scalings import Scaling
     from penstock.runtime.cluster.scaler import LoadReader, Scaler
-
-POLL_SECONDS = 5.0
 
 
 class Phase(StrEnum):
@@ -105,7 +101,7 @@ def load(cluster: Cluster) -> Asset:
     return Asset(name="load__cluster", uri="penstock://load/cluster", watchers=[watcher])
 
 
-class LoadTrigger(BaseEventTrigger):
+class LoadTrigger(PollingTrigger):
     """Looks at the load of all streams every few seconds.
 
     Args:
@@ -114,28 +110,10 @@ class LoadTrigger(BaseEventTrigger):
     """
 
     def __init__(self, url: str, poll_seconds: float = POLL_SECONDS) -> None:
-        super().__init__()
-        self.url, self.poll_seconds = url, poll_seconds
+        super().__init__("load of the cluster", poll_seconds, url=url)
         self._files: object = None
         self._reader: LoadReader | None = None
         self._rung: object = None
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments, as plain JSON."""
-        told = {"url": self.url, "poll_seconds": self.poll_seconds}
-        return f"{type(self).__module__}.{type(self).__qualname__}", told
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """An event whenever a rule holds; never ends by itself."""
-        while True:
-            try:
-                why = await asyncio.to_thread(self._look)
-            except (PenstockError, OSError) as wrong:
-                self.log.warning("load of the cluster: %s; trying again", wrong)
-                why = None
-            if why:
-                yield TriggerEvent({"why": why})
-            await asyncio.sleep(self.poll_seconds)
 
     def _look(self) -> str | None:
         from penstock.runtime.cluster.scaler import LoadReader

@@ -4,15 +4,12 @@ Plain asset events, and no partitions: the trigger goes by what the tables say n
 that Airflow held back (its issue 56050) is rung again, and a burst rings once.
 """
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 from airflow.sdk import Asset, AssetWatcher
-from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from penstock.core.errors import PenstockError
 from penstock_airflow import wiring
+from penstock_airflow.polling import POLL_SECONDS, PollingTrigger
 
 
 def late(pipeline: str) -> Asset:
@@ -22,7 +19,7 @@ def late(pipeline: str) -> Asset:
     return Asset(name=f"late__{pipeline}", uri=uri, watchers=[watcher])
 
 
-class LateTrigger(BaseEventTrigger):
+class LateTrigger(PollingTrigger):
     """Looks at a pipeline's tables every few seconds.
 
     Args:
@@ -30,28 +27,11 @@ class LateTrigger(BaseEventTrigger):
         poll_seconds: between two looks.
     """
 
-    def __init__(self, pipeline: str, poll_seconds: float = 5.0) -> None:
-        super().__init__()
-        self.pipeline, self.poll_seconds = pipeline, poll_seconds
+    def __init__(self, pipeline: str, poll_seconds: float = POLL_SECONDS) -> None:
+        super().__init__(f"late records of {pipeline}", poll_seconds, pipeline=pipeline)
+        self.pipeline = pipeline
         self._files: object = None
         self._watch: Any = None
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Class path and arguments, as plain JSON."""
-        told = {"pipeline": self.pipeline, "poll_seconds": self.poll_seconds}
-        return f"{type(self).__module__}.{type(self).__qualname__}", told
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """An event whenever a correction is due; never ends by itself."""
-        while True:
-            try:
-                why = await asyncio.to_thread(self._look)
-            except (PenstockError, OSError) as wrong:
-                self.log.warning("late records of %s: %s; trying again", self.pipeline, wrong)
-                why = None
-            if why:
-                yield TriggerEvent({"why": why})
-            await asyncio.sleep(self.poll_seconds)
 
     def _look(self) -> dict[str, str] | None:
         """Imports wait until they are needed: DAG files are parsed every few seconds."""

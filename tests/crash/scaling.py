@@ -36,7 +36,7 @@ def scaler_of(settings: Settings) -> Scaler:
 def tell(files: ClusterFiles, nodes: int) -> None:
     """As the supervisor of a cluster does."""
     found = [NodeState(f"node{n}", f"h{n}", REGISTERED) for n in range(1, nodes + 1)]
-    files.publish("spark://here:1", found, 8, "")
+    files.publish("spark://here:1", found)
 
 
 def scale(settings: Settings) -> None:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from penstock.config.settings import Settings
-from tests.clusters import free_port as two_free_ports
+from tests.clusters import two_free_ports
 from tests.e2e.browsing import PATIENCE, fill_login, new_context
 from tests.e2e.rides import LOOP, RideFiles
 from tests.e2e.running import Embedded, Rest, eventually, free_port

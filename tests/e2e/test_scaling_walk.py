@@ -13,8 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from penstock.config.settings import Settings
-from tests.clusters import TestCluster
-from tests.clusters import free_port as two_free_ports
+from tests.clusters import TestCluster, two_free_ports
 from tests.e2e.browsing import fill_login, new_context, open_trigger
 from tests.e2e.rides import ZONES
 from tests.e2e.running import PIPELINE, Embedded, eventually, free_port

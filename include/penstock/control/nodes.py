@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 STARTING, REGISTERED, DRAINING, DOWN = "starting", "registered", "draining", "down"
 STATE_FILE = "state.json"
@@ -47,10 +48,14 @@ def conf_environment(master: str, home: Path) -> dict[str, str]:
 def told_nodes(home: Path) -> tuple[NodeState, ...]:
     """The nodes that were last told of; none: there is no cluster."""
     try:
-        told = json.loads((folder_of(home) / STATE_FILE).read_text(encoding="utf-8"))
-        return tuple(NodeState(**each) for each in told["nodes"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return nodes_in(json.loads((folder_of(home) / STATE_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, AttributeError):
         return ()
+
+
+def nodes_in(told: dict[str, Any]) -> tuple[NodeState, ...]:
+    """The nodes in the content of the file."""
+    return tuple(NodeState(**each) for each in told.get("nodes", ()))
 
 
 def names_of(home: Path) -> dict[str, str]:

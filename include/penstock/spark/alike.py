@@ -25,7 +25,7 @@ from penstock.control.nodes import registered_hosts
 from penstock.core.errors import ConfigError
 from penstock.core.place import is_remote, path_of
 from penstock.spark.cores import partition
-from penstock.spark.nodes import Executors, is_of_pool
+from penstock.spark.nodes import Executors, pool_of
 
 PACKAGES = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake")
 """Those that a task computes with."""
@@ -45,7 +45,7 @@ def require_alike(spark: SparkSession, settings: Settings) -> None:
     """
     if settings.spark_master.startswith("local"):
         return
-    if is_of_pool(settings):
+    if pool_of(settings) is not None:
         Executors(spark).wait(len(registered_hosts(settings.home)))
     wanted, folders = _versions(), _folders(settings)
     probes = [folder / f".seen-by-{uuid.uuid4().hex}" for folder in folders]

@@ -20,7 +20,7 @@ from penstock.lake.cluster.executors import CAME, WENT, Change, executors_spec, 
 from penstock.lake.cluster.load import EVERY, Load, LoadTable
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
-from penstock.spark.nodes import DRIVER, Executor, Executors, is_of_pool
+from penstock.spark.nodes import DRIVER, Executor, Executors, pool_of
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class LoadWatch:
         progress: Callable[[], Progress],
     ) -> None:
         self._executors, self._settings, self._clock = executors, settings, clock
-        self._progress, self._of_pool = progress, is_of_pool(settings)
+        self._progress, self._of_pool = progress, pool_of(settings) is not None
         self._loads, self._changes = LoadTable(tables), Table(executors_spec(tables))
         self._busy: dict[str, int] = {}
         self._known: dict[str, Executor] = {}
@@ -80,7 +80,7 @@ class LoadWatch:
         rows = [self._of_node(each, names, at, seconds) for each in running]
         self._loads.append([*rows, self._of_stream(rows, at, seconds)])
         if self._of_pool:
-            self._executors.follow(registered_hosts(self._settings.home))
+            self._executors.follow(running, registered_hosts(self._settings.home))
 
     def _of_node(self, each: Executor, names: dict[str, str], at: int, seconds: float) -> Load:
         before = self._busy.get(each.number, each.busy)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from penstock.config.cluster import read_cluster
+from penstock.config.cluster import Cluster, read_cluster
 from penstock.config.settings import Settings
 from penstock.control.nodes import registered_hosts
 from penstock.core.errors import TransientError
@@ -62,9 +62,8 @@ def on_a_cluster(settings: Settings) -> dict[str, str]:
         NoNodesError: no node is registered.
         ConfigError: the file of the cluster is wrong.
     """
-    if not is_of_pool(settings):
+    if (cluster := pool_of(settings)) is None:
         return {}
-    cluster = read_cluster(settings.cluster)
     count = len(registered_hosts(settings.home))
     if not count:
         raise NoNodesError(
@@ -90,11 +89,12 @@ def on_a_cluster(settings: Settings) -> dict[str, str]:
     }
 
 
-def is_of_pool(settings: Settings) -> bool:
-    """Whether jobs run on the nodes that Penstock keeps itself."""
-    if settings.spark_master.startswith("local"):
-        return False
-    return settings.cluster.exists() and read_cluster(settings.cluster).url == settings.spark_master
+def pool_of(settings: Settings) -> Cluster | None:
+    """The cluster that Penstock keeps itself, if jobs run there; none: they run elsewhere."""
+    if settings.spark_master.startswith("local") or not settings.cluster.exists():
+        return None
+    cluster = read_cluster(settings.cluster)
+    return cluster if cluster.url == settings.spark_master else None
 
 
 class Tasks:
@@ -109,8 +109,8 @@ class Tasks:
 
     def __init__(self, least: int, settings: Settings) -> None:
         self._least, self._home = least, settings.home
-        of_pool = is_of_pool(settings)
-        self._cores = read_cluster(settings.cluster).worker.cores if of_pool else 0
+        cluster = pool_of(settings)
+        self._cores = 0 if cluster is None else cluster.worker.cores
 
     @property
     def now(self) -> int:
@@ -140,16 +140,16 @@ class Executors:
         while sum(each.active for each in self.all()) < count and time.monotonic() < until:
             time.sleep(0.1)
 
-    def follow(self, hosts: Sequence[str]) -> None:
+    def follow(self, running: Sequence[Executor], hosts: Sequence[str]) -> None:
         """Have one executor on each node.
 
         A total says nothing of places: where a node was lost, Spark puts the executor that is
         missing beside another one. So one of two on a node goes.
 
         Args:
+            running: executors.
             hosts: addresses of the nodes, each as often as nodes have it.
         """
-        running = [each for each in self.all() if each.active]
         wanted, have = Counter(hosts), Counter(each.host for each in running)
         missing = wanted - have
         spare = have - wanted

@@ -10,7 +10,7 @@ from penstock.core.clock import Clock
 from penstock.core.scaling import Tau
 from penstock.core.window import instant, micros
 from penstock.lake.cluster.executors import Change, changes
-from penstock.lake.cluster.load import EVERY, Load, loads, taus
+from penstock.lake.cluster.load import FRESH, Load, busy_now, loads, taus
 from penstock.lake.cluster.scalings import Scaling, Scalings
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.cluster.state import ClusterFiles, ClusterState
@@ -71,7 +71,7 @@ def view(settings: Settings, clock: Clock) -> View:
     found = {name: loads(each, now - SPAN) for name, each in tables.items()}
     cluster = checked_cluster(settings.cluster)[0] if settings.cluster.exists() else None
     by_node = _by_node([*found.values()])
-    recent = micros(now - 3 * EVERY)
+    recent = micros(now - FRESH)
     scale = None if cluster is None else cluster.scale
     levels = {} if scale is None else {
         "idle": scale.idle, "target": scale.target, "overloaded": scale.overloaded
@@ -85,7 +85,7 @@ def view(settings: Settings, clock: Clock) -> View:
         nodes=[Line(name, points(each, now)) for name, each in sorted(by_node.items())],
         levels={name: height(level) for name, level in levels.items()},
         streams=_newest(found, recent),
-        busy={name: each[-1].tau for name, each in by_node.items() if each[-1].at >= recent},
+        busy=busy_now(found.values(), now),
         scalings=Scalings(settings.lake_uri, clock).all()[-SHOWN:][::-1],
         changes=sorted(changed, key=lambda pair: pair[1].at)[-SHOWN:][::-1],
     )

@@ -43,7 +43,7 @@ def scaler(tmp_path: Path) -> Iterator[Scaler]:
 def tell(files: ClusterFiles, registered: int, starting: int = 0) -> None:
     states = [REGISTERED] * registered + [STARTING] * starting
     nodes = [NodeState(f"node{n}", f"h{n}", state) for n, state in enumerate(states, 1)]
-    files.publish("spark://here:1", nodes, 8, "")
+    files.publish("spark://here:1", nodes)
 
 
 def load(pipeline: str, lake: str, seconds: int, shares: dict[str, float]) -> None:

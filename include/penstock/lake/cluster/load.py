@@ -22,6 +22,8 @@ from penstock.lake.storage.tables import Tables
 APPLICATION = "load"
 EVERY = timedelta(seconds=5)
 """Between two looks at a stream's nodes."""
+FRESH = 3 * EVERY
+"""A look that is older says nothing of now."""
 KEPT = timedelta(days=7)
 LAST = micros(datetime(9999, 12, 31, tzinfo=UTC))
 
@@ -121,6 +123,24 @@ def taus(found: Iterable[Iterable[Load]]) -> list[Tau]:
         for at in sorted(busy)
         if (total := sum(cores[at].values()))
     ]
+
+
+def busy_now(found: Iterable[Iterable[Load]], now: datetime) -> dict[str, float]:
+    """How busy each node was when each stream last looked, by name; old looks do not count.
+
+    Args:
+        found: looks by stream, each the oldest first.
+        now: the present instant.
+    """
+    since = micros(now - FRESH)
+    busy: dict[str, float] = defaultdict(float)
+    cores: dict[str, int] = {}
+    for stream in found:
+        newest = {load.node: load for load in stream if load.node is not None and load.at >= since}
+        for name, load in newest.items():
+            busy[name] += load.busy / load.seconds
+            cores[name] = max(cores.get(name, 0), load.cores)
+    return {name: busy[name] / cores[name] for name in busy if cores[name]}
 
 
 def forget(tables: Tables, now: datetime) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
-from penstock.core.scaling import Rule, Verdict
+from penstock.core.scaling import Verdict
 from penstock.core.window import micros
 from penstock.lake.storage.commit import ConflictError, Table
 from penstock.lake.storage.read import read_table
@@ -90,6 +90,10 @@ class Scalings:
                 newest[row["number"]] = Scaling(**told)
         return [newest[number] for number in sorted(newest)]
 
+    def of(self, run_id: str) -> Scaling | None:
+        """What a run has decided; none: nothing."""
+        return next((each for each in self.all() if each.run_id == run_id), None)
+
     def open(self) -> Scaling | None:
         """The decision that is not over; none: there is none."""
         last = self.all()[-1:]
@@ -146,8 +150,3 @@ class Scalings:
         row = asdict(scaling) | {"inputs": json.dumps(dict(scaling.inputs))}
         at = pa.scalar(row.pop("at"), pa.int64()).cast(INSTANT)
         return pa.Table.from_pylist([row | {"at": at.as_py()}], schema)
-
-
-def asked(nodes: int, reason: str) -> Verdict:
-    """What a person asks for."""
-    return Verdict(nodes, Rule.ASKED, reason or "asked for by hand")

@@ -217,7 +217,6 @@ class Gathered(Drafts):
 
     def __init__(self, spec: TableSpec, schema: pa.Schema, parts: Mapping[str, str]) -> None:
         super().__init__(spec, schema, parts)
-        self._given: list[AddAction] = []
         self._fields: dict[str, pa.DataType] = {}
 
     @property
@@ -240,15 +239,12 @@ class Gathered(Drafts):
             files: that are held.
             fields: of the column of what is undeclared, in order.
         """
-        self._given, self._fields = [*files], dict(fields)
-
-    def finish(self) -> list[AddAction]:
-        """The files; none if they have new columns."""
-        return [] if self.grows else self._given
+        self._fields = dict(fields)
+        self.take(files)
 
     def rows(self) -> "pa.Table | pa.RecordBatchReader":
         """All rows, file by file, with the new columns."""
-        if not self._given:
+        if not self._others:
             return self.spec.schema.empty_table()
         filesystem, root = opened(self.spec.uri)
         struct = pa.struct([*self._fields.items()])
@@ -259,7 +255,7 @@ class Gathered(Drafts):
         parts = pa.schema([schema.field(name) for name in self.parts])
         return (
             ds.dataset(
-                [f"{root}/{file.path}" for file in self._given],
+                [f"{root}/{file.path}" for file in self._others],
                 schema=schema,
                 format="parquet",
                 filesystem=filesystem,

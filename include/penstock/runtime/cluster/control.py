@@ -12,7 +12,6 @@ from penstock.config.cluster import Cluster, read_cluster
 from penstock.config.settings import Settings
 from penstock.control.nodes import STATE_FILE
 from penstock.core.errors import TransientError
-from penstock.runtime.cluster.standalone import SLOTS
 from penstock.runtime.cluster.state import ClusterFiles, ClusterState
 from penstock.runtime.embedded import privacy
 from penstock.runtime.embedded.airflow_environment import project_environment
@@ -54,7 +53,7 @@ def up(settings: Settings, told: Callable[[ClusterState], None]) -> ClusterState
             kill_marked(mark_of(settings), set())  # what a killed supervisor has left
             if files.wanted() is None:
                 files.want(cluster.nodes.start)
-            files.publish(cluster.url, (), SLOTS, "")
+            files.publish(cluster.url, ())
             _launch(settings, lock)
         finally:
             os.close(lock)

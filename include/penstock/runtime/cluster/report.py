@@ -8,7 +8,7 @@ from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock
 from penstock.core.window import instant
-from penstock.lake.cluster.load import EVERY, loads
+from penstock.lake.cluster.load import FRESH, busy_now, loads
 from penstock.lake.cluster.scalings import Scalings
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.cluster.state import ClusterFiles, ClusterState
@@ -23,7 +23,9 @@ def show_status(settings: Settings, clock: Clock, console: Console) -> bool:
     if not state.alive:
         console.print("The cluster is down. Start it: penstock cluster up")
         return False
-    taus = busy_nodes(settings, clock)
+    now, pipelines = clock.now(), catalog_in_force(settings).pipelines
+    looks = [loads(Tables(settings.lake_uri, each.name), now - FRESH) for each in pipelines]
+    taus = busy_now(looks, now)
     console.print(f"{state.url}: {state.registered} of {state.wanted} wanted nodes registered")
     table = Table("node", "address", "state", "restarts", "busy", box=None, pad_edge=False)
     for node in state.nodes:
@@ -38,23 +40,6 @@ def show_status(settings: Settings, clock: Clock, console: Console) -> bool:
         said = f"{at}  {each.state}: {each.nodes} to {each.wanted} nodes ({each.rule}): "
         console.print(Text(said + each.reason), soft_wrap=True)
     return state.settled
-
-
-def busy_nodes(settings: Settings, clock: Clock) -> dict[str, float]:
-    """How busy each node was at the last look of every stream, by name."""
-    since = clock.now() - 3 * EVERY
-    busy: dict[str, float] = {}
-    cores: dict[str, int] = {}
-    for pipeline in catalog_in_force(settings).pipelines:
-        newest = {
-            load.node: load
-            for load in loads(Tables(settings.lake_uri, pipeline.name), since)
-            if load.node is not None
-        }
-        for name, load in newest.items():
-            busy[name] = busy.get(name, 0.0) + load.busy / load.seconds
-            cores[name] = max(cores.get(name, 0), load.cores)
-    return {name: busy[name] / cores[name] for name in busy if cores[name]}
 
 
 def told(state: ClusterState) -> str:

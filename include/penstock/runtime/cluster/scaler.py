@@ -52,7 +52,7 @@ class Scaler:
         state, now = self.files.read(), self.clock.now()
         if not state.alive:
             raise TransientError("the cluster is not up: penstock cluster up")
-        found = taus([loads(tables, now - self.reach) for tables in self.tables])
+        found = self._taus()
         return {
             "wanted": state.wanted,
             "registered": state.registered,
@@ -64,9 +64,7 @@ class Scaler:
 
     def due(self) -> Verdict | None:
         """What the rules ask for now; none: nothing, or it is too early to say."""
-        now = self.clock.now()
-        found = taus([loads(tables, now - self.reach) for tables in self.tables])
-        return self.judged(found)
+        return self.judged(self._taus())
 
     def judged(self, found: Sequence[Tau]) -> Verdict | None:
         """The same of a load that was read already."""
@@ -100,12 +98,11 @@ class Scaler:
         if asked is not None and not 0 <= asked <= nodes.most:
             raise ConfigError(f"{asked} nodes: there may be 0 to {nodes.most} ({nodes.most} are"
                               f" the most in {self.settings.cluster.name})")  # fmt: skip
+        if (mine := self.scalings.of(run_id)) is not None:
+            return mine
         verdict = self.due() if asked is None else Verdict(
             asked, Rule.ASKED, reason or "asked for by hand"
         )  # fmt: skip
-        mine = [each for each in self.scalings.all() if each.run_id == run_id]
-        if mine:
-            return mine[-1]
         if verdict is None or verdict.nodes == wanted:
             return None
         return self.scalings.decide(verdict, wanted, inputs, run_id)
@@ -132,6 +129,10 @@ class Scaler:
             self.scalings.over(scaling, found, failed=str(failed))
             raise
         return self.scalings.over(scaling, state.registered)
+
+    def _taus(self) -> list[Tau]:
+        since = self.clock.now() - self.reach
+        return taus([loads(tables, since) for tables in self.tables])
 
     def _end_left(self) -> None:
         """A decision whose run was killed for good must not be in the way for ever."""

@@ -8,9 +8,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from penstock.control.nodes import REGISTERED, STATE_FILE, NodeState, conf_of, folder_of, told_nodes
+from penstock.control.nodes import REGISTERED, STATE_FILE, NodeState, conf_of, folder_of, nodes_in
 from penstock.runtime.streams.paths import is_held, read_json, write_json
 
 
@@ -23,16 +22,12 @@ class ClusterState:
         url: of Spark's master.
         wanted: so many nodes there should be.
         nodes: those there are.
-        slots: applications that a node takes at a time.
-        detail: what is in the way; empty: nothing.
     """
 
     alive: bool
     url: str
     wanted: int
     nodes: tuple[NodeState, ...]
-    slots: int
-    detail: str = ""
 
     @property
     def registered(self) -> int:
@@ -74,17 +69,13 @@ class ClusterFiles:
             alive=alive,
             url=told.get("url", ""),
             wanted=self.wanted() or 0,
-            nodes=told_nodes(self.home) if alive else (),
-            slots=told.get("slots", 1),
-            detail=told.get("detail", ""),
+            nodes=nodes_in(told) if alive else (),
         )
 
-    def publish(self, url: str, nodes: Sequence[NodeState], slots: int, detail: str) -> None:
+    def publish(self, url: str, nodes: Sequence[NodeState]) -> None:
         """Say how the cluster is; of the supervisor alone."""
-        told: dict[str, Any] = {
-            "url": url, "nodes": [asdict(node) for node in nodes], "slots": slots,
-            "detail": detail, "supervisor": os.getpid(),
-        }  # fmt: skip
+        found = [asdict(node) for node in nodes]
+        told = {"url": url, "nodes": found, "supervisor": os.getpid()}
         write_json(self.folder / STATE_FILE, told)
 
     def wanted(self) -> int | None:

@@ -18,7 +18,7 @@ from penstock.control.nodes import DRAINING
 from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError
 from penstock.runtime.cluster.pool import NodePool, difference
-from penstock.runtime.cluster.standalone import SLOTS, Standalone
+from penstock.runtime.cluster.standalone import Standalone
 from penstock.runtime.cluster.state import ClusterFiles
 from penstock.runtime.embedded import logfiles, privacy
 
@@ -43,7 +43,7 @@ class ClusterSupervisor:
                 self.look()
         finally:
             self.pool.close()
-            self._publish("stopped")
+            self._publish()
 
     def look(self) -> None:
         """One look: restart what died, add and drain what the wanted number asks for."""
@@ -59,17 +59,17 @@ class ClusterSupervisor:
         for name in drain:
             log.info("node goes name=%s", name)
             self.pool.drain(name)
-        self._publish("")
+        self._publish()
 
-    def _publish(self, detail: str) -> None:
+    def _publish(self) -> None:
         nodes = self.pool.nodes()
-        if self._said != (nodes, detail):
+        if self._said != nodes:
             try:
-                self.files.publish(self.pool.url, nodes, SLOTS, detail)
+                self.files.publish(self.pool.url, nodes)
             except OSError:  # a full disk must not end what it can still keep alive
                 log.exception("state not published")
                 return
-            self._said = (nodes, detail)
+            self._said = nodes
 
 
 def main() -> int:
