@@ -210,15 +210,20 @@ def be(told: dict[str, Any], called: socket.socket | None) -> None:
     worker.be(module, arguments, called)
 
 
+def prepare() -> None:
+    """Import what workers need, so that forks have it."""
+    for module in (*IMPORTED, *RUN):
+        importlib.import_module(module)
+    for module in RUN:
+        del sys.modules[module]
+    gc.collect()
+    gc.freeze()  # the collector would write to what the forks share
+
+
 def main(folder: str, descriptor: str) -> None:
     """Import, then answer until the driver has ended."""
     try:
-        for module in (*IMPORTED, *RUN):
-            importlib.import_module(module)
-        for module in RUN:
-            del sys.modules[module]
-        gc.collect()
-        gc.freeze()  # the collector would write to what the forks share
+        prepare()
         Nursery(socket.socket(fileno=int(descriptor))).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

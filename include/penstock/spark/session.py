@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.config.settings import JVM_FULL, JVM_FULL_SAID, JVM_OPTIONS, Settings, pin_python
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.place import uri_of
-from penstock.spark import nursery
+from penstock.spark import nursery, worker
 from penstock.spark.cores import partition
 from penstock.spark.nodes import on_a_cluster
 
@@ -99,7 +99,10 @@ def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.pollingDelay": "50ms",
         "spark.sql.streaming.stopTimeout": "60s",
-        **{f"spark.executorEnv.{name}": value for name, value in KEEP_MEMORY.items()},
+        **{
+            f"spark.executorEnv.{name}": value
+            for name, value in (KEEP_MEMORY | nursery.LIBRARIES).items()
+        },
         "spark.executorEnv.WORKER_PYTHON": sys.executable,
         "spark.executorEnv.PYTHONPATH": str(PACKAGES),
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
@@ -117,9 +120,10 @@ def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
 @contextmanager
 def open_session(name: str, options: dict[str, str]) -> Iterator[SparkSession]:
     """A session that is stopped at the end."""
-    here = {}
+    address, _ = nursery.start(**KEEP_MEMORY)
+    here = {worker.NURSERY: address}
     if options["spark.master"].startswith("local"):
-        here["WORKER_NURSERY"], _ = nursery.start(**KEEP_MEMORY)
+        here[worker.DAEMON_NURSERY] = address
     pin_python(sys.executable, str(WORKER), **here)
     handed = {f"spark.executorEnv.{key}": value for key, value in here.items()}
     builder = SparkSession.builder.appName(name)

@@ -7,7 +7,8 @@ connect back". Until the call is made, nothing is imported but a little of the s
 
 Then the driver's nursery (``nursery.py``), which has imported everything once, forks the worker,
 and this process only stands in for it: it ends as the worker ends. Where there is no nursery, it is
-the worker itself.
+the worker itself. So is the daemon of an executor on a node, which forks the workers of its tasks:
+it imports everything before the first.
 
 Run as ``worker -m MODULE [ARGUMENT ...]``, as Spark runs ``python``; whatever else Spark asks of
 its ``python``, as for its version, goes to the interpreter.
@@ -25,6 +26,10 @@ HANDED = 4
 """Most descriptors that are handed on: input, output, errors, and Spark's connection."""
 CALLED = "WORKER_CALLED"
 """The environment of the worker itself: the descriptor of the connection that is there."""
+DAEMON = "pyspark.daemon"
+"""What forks the workers of tasks: in the driver's process, or in an executor's on a node."""
+NURSERY, DAEMON_NURSERY = "WORKER_NURSERY", "WORKER_DAEMON_NURSERY"
+"""The environment of all workers: who forks those on the driver, and who forks a daemon."""
 
 
 def call_back(port: int, secret: str) -> socket.socket:
@@ -62,8 +67,7 @@ def stand_in(nursery: socket.socket, arguments: list[str], called: socket.socket
 
 def be(module: str, arguments: list[str], called: socket.socket | None) -> None:
     """Be the worker."""
-    # Spark puts its own archives first: without compiled files in them, each worker compiles all.
-    sys.path[:] = [path for path in sys.path if not path.endswith(".zip")]  # noqa: TID251
+    _without_archives()
     import runpy
 
     sys.argv = [sys.argv[0], *arguments]
@@ -95,13 +99,15 @@ def _use(called: socket.socket) -> None:
 def main(module: str, *arguments: str) -> None:
     """Call back if Spark waits for it, then stand in for the worker or be it."""
     if (descriptor := os.environ.pop(CALLED, None)) is not None:  # noqa: TID251  of the former process
+        if module == DAEMON:
+            _prepare()
         be(module, [*arguments], socket.socket(fileno=int(descriptor)) if descriptor else None)
         return
     port = int(_told("PYTHON_WORKER_FACTORY_PORT") or 0)
     called = call_back(port, _told("PYTHON_WORKER_FACTORY_SECRET") or "") if port else None
     with socket.socket(socket.AF_UNIX) as nursery:
         try:
-            nursery.connect(_told("WORKER_NURSERY") or "")
+            nursery.connect(_told(DAEMON_NURSERY if module == DAEMON else NURSERY) or "")
         except OSError:
             _again(called)
         sys.exit(stand_in(nursery, [module, *arguments], called))
@@ -113,6 +119,19 @@ def _again(called: socket.socket | None) -> None:
         called.set_inheritable(True)
     os.environ[CALLED] = "" if called is None else str(called.fileno())  # noqa: TID251  for itself
     os.execv(sys.executable, [sys.executable, "-P", *sys.argv])  # noqa: S606  itself
+
+
+def _prepare() -> None:
+    """Import for all whom this process will fork."""
+    _without_archives()
+    from penstock.spark.nursery import prepare
+
+    prepare()
+
+
+def _without_archives() -> None:
+    """Spark puts its own first: without compiled files in them, each worker compiles all."""
+    sys.path[:] = [path for path in sys.path if not path.endswith(".zip")]  # noqa: TID251
 
 
 def _told(name: str) -> str | None:

@@ -173,6 +173,24 @@ def test_without_a_nursery_it_is_the_worker_itself(
     assert (told["arguments"], told["pid"]) == (["one"], process.pid)
 
 
+def test_a_daemon_on_a_node_has_imported_everything_before_it_forks(address: str) -> None:
+    """It is no fork of the driver's nursery, which may be on another host."""
+    more = {"PYTHON_WORKER_FACTORY_SECRET": TOLD, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    with subprocess.Popen(
+        [str(WORKER), "-m", "pyspark.daemon", "pyspark.worker"],
+        env=environment(address, **more, **nursery.LIBRARIES),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert read_int(process.stdout), "the port at which it takes orders"
+        mine = psutil.Process(process.pid)
+        assert "libarrow" in Path(f"/proc/{mine.pid}/maps").read_text()
+        assert "pyspark.daemon" in mine.cmdline()
+        names = {Path(f"/proc/{mine.pid}/task/{t.id}/comm").read_text() for t in mine.threads()}
+        assert {name.strip() for name in names} - {"jemalloc_bg_thd"} == {"python"}
+        process.kill()
+
+
 def test_a_nursery_ends_with_its_driver_even_a_killed_one() -> None:
     code = (
         "from penstock.spark import nursery; print(nursery.start()[0], flush=True);"
