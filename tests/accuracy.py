@@ -38,6 +38,7 @@ steps:
     slack: {fixed: PT10S}
 """
 EACH = 100_000
+"""Records of a file."""
 RATE = 10_000
 """Records a second of event time."""
 PATIENCE = 1_800.0
@@ -68,7 +69,7 @@ class Found:
         wrong: answers that are missing, doubled, or other than DuckDB's.
         answers: in force.
         seconds: from the start of the stream to its end.
-        pause: longest time without a sealed micro-batch after a loss, s.
+        pause: longest time without a sealed micro-batch, s.
     """
 
     records: int
@@ -79,12 +80,14 @@ class Found:
     pause: float
 
 
-def write_records(folder: Path, count: int, share_late: float, seed: int = 1) -> None:
+def write_records(
+    folder: Path, count: int, share_late: float, each: int = EACH, seed: int = 1
+) -> None:
     """Files of records in order of arrival; a share is up to five minutes late."""
     folder.mkdir(parents=True)
     draw = np.random.default_rng(seed)
-    for first in range(0, count, EACH):
-        number = np.arange(first, min(first + EACH, count))
+    for first in range(0, count, each):
+        number = np.arange(first, min(first + each, count))
         late = draw.random(len(number)) < share_late
         at = number * (1_000_000 // RATE) - late * draw.integers(0, 300_000_000, len(number))
         columns = {
@@ -94,7 +97,7 @@ def write_records(folder: Path, count: int, share_late: float, seed: int = 1) ->
                 pa.timestamp("us", tz="UTC")
             ),
         }
-        pq.write_table(pa.table(columns), folder / f"{first // EACH:06d}.parquet")
+        pq.write_table(pa.table(columns), folder / f"{first // each:06d}.parquet")
 
 
 def accuracy(
@@ -104,6 +107,8 @@ def accuracy(
     losses: Sequence[Loss],
     hosts: Hosts | None,
     share_late: float = 0.02,
+    each: int = EACH,
+    micro_batch: int = 1,
 ) -> Found:
     """Count so many records on a cluster that loses nodes.
 
@@ -114,8 +119,10 @@ def accuracy(
         losses: what happens to its nodes.
         hosts: whose cables are pulled; none: processes are killed instead.
         share_late: of the records; none late: there is nothing to correct.
+        each: records of a file.
+        micro_batch: takes no further block once it has so many records.
     """
-    write_records(home / "live", count, share_late)
+    write_records(home / "live", count, share_late, each)
     (home / "pipelines").mkdir(exist_ok=True)
     (home / "pipelines" / "mars.yaml").write_text(YAML)
     pipeline = Catalog.read(home / "pipelines").pipeline("mars")
@@ -127,9 +134,8 @@ def accuracy(
 
     began = time.monotonic()
     script = Path(__file__).parent / "spark" / "one_block_a_micro_batch.py"
-    pause = _run(
-        _command(script, "mars"), home, cluster, _Nodes(cluster, losses, hosts, count), answered
-    )
+    command = _command(script, "mars", str(micro_batch))
+    pause = _run(command, home, cluster, _Nodes(cluster, losses, hosts, count), answered)
     seconds = time.monotonic() - began
     job = cluster.settings.root / "spark_jobs" / "correct.py"
     if share_late:
@@ -185,7 +191,7 @@ def _run(
     nodes: _Nodes | None = None,
     answered: Callable[[], int] = lambda: 0,
 ) -> float:
-    """Run to the end, with what happens to nodes; the longest pause after a loss, s."""
+    """Run to the end, with what happens to nodes; the longest pause between two answers, s."""
     environment = os.environ | cluster.environment | {
         "PENSTOCK_HOME": str(home), "PENSTOCK_LAKE": str(home / "lake"),
         "PENSTOCK_PIPELINES": str(home / "pipelines"), "PENSTOCK_DRIVER_MEMORY": "1g",

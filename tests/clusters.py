@@ -101,9 +101,10 @@ def a_cluster(home: Path, nodes: int, hosts: Hosts | None = None) -> Iterator[Te
     here = "127.0.0.1" if hosts is None else hosts.here
     port = two_free_ports()
     file = home / "cluster.yaml"
+    most = max(nodes, 4)
     file.write_text(
         f"master: {{host: {here}, port: {port}}}\nworker: {{cores: 1, memory: 512m}}\n"
-        f"nodes: {{start: {nodes}, least: 1, most: 4}}\n"
+        f"nodes: {{start: {nodes}, least: 1, most: {most}}}\n"
     )
     settings = Settings(
         home=home, cluster=file, spark_master=f"spark://{here}:{port}",

@@ -1,6 +1,7 @@
 """A stream host that takes one block a micro-batch: to be killed in mid-run by a test.
 
-It stops once a file ``stop`` lies in its home folder.
+Its arguments are the pipeline and, for larger micro-batches, how many records each has. It stops
+once a file ``stop`` lies in its home folder.
 """
 
 import sys
@@ -26,4 +27,4 @@ if __name__ == "__main__":
         require_alike(spark, settings)
         host = StreamHost(spark, tables, pipeline, settings.home, clock, pulse)
         with watched(spark, tables, settings, clock, lambda: host.progress):
-            host.run(records=1)
+            host.run(records=int(sys.argv[2]) if len(sys.argv) > 2 else 1)

@@ -33,6 +33,7 @@ class Rules:
         cool_down: after a change, until the next.
         least, most: nodes.
         gap: longest time between two looks at the load that still tell of the time between them.
+        every: the time before it that one look tells of.
     """
 
     idle: float
@@ -44,6 +45,7 @@ class Rules:
     least: int
     most: int
     gap: int = 15 * SECOND
+    every: int = 5 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +106,25 @@ def decide(
 
 def _out(taus: Sequence[Tau], nodes: int, rules: Rules) -> Verdict | None:
     held = _newest(taus, rules.gap, lambda tau: tau > rules.overloaded)
-    if not held or held[-1].at - held[0].at <= rules.out_after:
+    if not held or (span := _span(held, rules)) <= rules.out_after:
         return None
     mean = _mean(held)
     wanted = min(rules.most, wanted_nodes(nodes, mean, rules.target))
     if wanted <= nodes:
         return None
-    said = f"busy {mean:.0%} for {_seconds(held)} s, above {rules.overloaded:.0%}"
+    said = f"busy {mean:.0%} for {span // SECOND} s, above {rules.overloaded:.0%}"
     return Verdict(wanted, Rule.OUT, f"{said}: {nodes} nodes become {wanted}")
 
 
 def _in(taus: Sequence[Tau], nodes: int, rules: Rules) -> Verdict | None:
     held = _newest(taus, rules.gap, lambda tau: tau < rules.idle)
-    if not held or held[-1].at - held[0].at <= rules.in_after:
+    if not held or (span := _span(held, rules)) <= rules.in_after:
         return None
     mean = _mean(held)
     wanted = max(rules.least, wanted_nodes(nodes, mean, rules.target))
     if wanted >= nodes:
         return None
-    said = f"busy {mean:.0%} for {_seconds(held)} s, below {rules.idle:.0%}"
+    said = f"busy {mean:.0%} for {span // SECOND} s, below {rules.idle:.0%}"
     return Verdict(wanted, Rule.IN, f"{said}: {nodes} nodes become {wanted}")
 
 
@@ -145,5 +147,6 @@ def _mean(taus: Sequence[Tau]) -> float:
     return sum(tau.tau for tau in taus) / len(taus)
 
 
-def _seconds(taus: Sequence[Tau]) -> int:
-    return (taus[-1].at - taus[0].at) // SECOND
+def _span(taus: Sequence[Tau], rules: Rules) -> int:
+    """The time that looks tell of, that before the first of them included."""
+    return taus[-1].at - taus[0].at + rules.every

@@ -85,7 +85,7 @@ class LoadWatch:
     def _of_node(self, each: Executor, names: dict[str, str], at: int, seconds: float) -> Load:
         before = self._busy.get(each.number, each.busy)
         self._busy[each.number] = each.busy
-        busy = (each.busy - before) / 1e3
+        busy = max(0, each.busy - before) / 1e3  # a task that ends took less than it seemed to
         node = self._name(each, names)
         return Load(at, seconds, node, each.host, each.cores, busy, each.memory)
 

@@ -26,6 +26,8 @@ KEPT = "org.apache.spark.status.ExecutorSummaryWrapper"
 NEVER = "100000h"
 DRIVER = "driver"
 REGISTER_SECONDS = 30.0
+MOST_TASKS = 10_000
+"""That are asked for of a stage; no more run at a time."""
 
 
 class NoNodesError(TransientError):
@@ -41,7 +43,7 @@ class Executor:
         host: address of its node.
         active: whether it runs.
         cores: tasks at a time.
-        busy: milliseconds that its tasks have taken, those that have ended.
+        busy: milliseconds that its tasks have taken, those that run included.
         memory: most heap that it held, bytes.
         removed: why it went; empty: it did not, or nobody knows.
     """
@@ -130,8 +132,8 @@ class Executors:
 
     def all(self) -> list[Executor]:
         """Those that run, and those that have gone; without a cluster the driver is one."""
-        told = self._context.statusStore().executorList(False)
-        found = [self._read(told.apply(n)) for n in range(told.size())]
+        told, running = self._context.statusStore().executorList(False), self._running()
+        found = [self._read(told.apply(n), running) for n in range(told.size())]
         return [each for each in found if each.number != DRIVER or each.cores]
 
     def wait(self, count: int) -> None:
@@ -165,6 +167,25 @@ class Executors:
         kind = self._jvm.java.lang.Class.forName(KEPT)
         return int(self._context.statusStore().store().read(kind, DRIVER).info().totalDuration())
 
+    def _running(self) -> Counter[str]:
+        """Milliseconds, by executor, of tasks that run: Spark counts a task at its end.
+
+        Without them the node of a long task is idle, look by look, and then busier than it can be:
+        no rule would ever hold.
+        """
+        store, v1 = self._context.statusStore(), self._jvm.org.apache.spark.status.api.v1
+        found, now = Counter[str](), self._jvm.java.lang.System.currentTimeMillis()
+        statuses = self._jvm.java.util.ArrayList()
+        statuses.add(v1.TaskStatus.RUNNING)
+        stages = store.activeStages()
+        for stage in (stages.apply(n) for n in range(stages.size())):
+            tasks = store.taskList(
+                stage.stageId(), stage.attemptId(), 0, MOST_TASKS, v1.TaskSorting.ID, statuses
+            )
+            for task in (tasks.apply(n) for n in range(tasks.size())):
+                found[task.executorId()] += max(0, now - task.launchTime().getTime())
+        return found
+
     def _ask(self, total: int) -> None:
         empty = self._jvm.scala.collection.immutable.HashMap()
         self._context.requestTotalExecutors(total, 0, empty)
@@ -176,14 +197,14 @@ class Executors:
         self._backend.killExecutors(some, adjust, failures, force)
         log.info("executors ended numbers=%s", numbers)
 
-    def _read(self, told: object) -> Executor:
+    def _read(self, told: object, running: Counter[str]) -> Executor:
         peak, driver = told.peakMemoryMetrics(), told.id() == DRIVER
         return Executor(
             number=told.id(),
             host=told.hostPort().rpartition(":")[0],
             active=told.isActive(),
             cores=told.totalCores(),
-            busy=self._busy_of_driver() if driver else told.totalDuration(),
+            busy=running[told.id()] + (self._busy_of_driver() if driver else told.totalDuration()),
             memory=peak.get().getMetricValue(HEAP) if peak.isDefined() else 0,
             removed=told.removeReason().get() if told.removeReason().isDefined() else "",
         )
