@@ -74,18 +74,23 @@ def docker(world, words):
             return "\n".join(world["containers"])
         case ["inspect", *names]:
             return json.dumps([inspected(world, name) for name in names])
+        case ["top", name]:
+            return "java CoarseGrainedExecutorBackend\n" * world["containers"][name]["executors"]
+        case _:
+            return change(world, words)
+
+
+def change(world, words):
+    match words:
         case ["update", "--restart", policy, name]:
             world["containers"][name]["restart"] = policy
         case ["start", name]:
             world["containers"][name]["status"] = "running"
-        case ["top", name]:
-            return "java CoarseGrainedExecutorBackend\n" * world["containers"][name]["executors"]
         case ["kill", "-s", "PWR", name]:
             one = world["containers"][name]
-            if one["worker"] == "ALIVE":
-                one["worker"] = "DECOMMISSIONED"
-            elif not one["worker"]:
-                one["status"] = "exited"
+            if not one["worker"]:
+                one["status"] = "exited"  # nobody catches the signal yet
+            one["worker"] = one["worker"] and "DECOMMISSIONED"
         case ["rm", "-f", *names]:
             for name in names:
                 gone = world["containers"].pop(name)

@@ -1,6 +1,7 @@
-"""The pool of containers: nodes come, are drained, go, and are found again, on a Docker of files."""
+"""The pool of containers: nodes come, are drained, go and are found again; Docker is a file."""
 
 import json
+import os
 import shutil
 import sys
 import threading
@@ -13,12 +14,14 @@ import pytest
 
 from penstock.config.cluster import Cluster
 from penstock.config.settings import Settings
-from penstock.control.nodes import DOWN, DRAINING, REGISTERED, STARTING
+from penstock.control.nodes import DOWN, DRAINING, REGISTERED, STARTING, STATE_FILE
 from penstock.core.errors import ConfigError, TransientError
-from penstock.runtime.cluster import compose
+from penstock.runtime.cluster import compose, control
 from penstock.runtime.cluster.compose import Compose
 from penstock.runtime.cluster.state import ClusterFiles
 from penstock.runtime.cluster.supervisor import ClusterSupervisor
+from penstock.runtime.streams.paths import take_lock
+from penstock.spark.nodes import on_a_cluster
 from tests.unit.cluster import fake_docker
 
 
@@ -32,8 +35,14 @@ class World:
 
     def __init__(self, bin: Path, home: Path) -> None:  # noqa: A002
         self.bin, self.file = bin, bin / "world.json"
-        self.all: dict[str, Any] = {"plugin": True, "answers": True, "home": str(home),
-                                    "master": "127.0.0.1", "containers": {}, "removed": []}  # fmt: skip
+        self.all: dict[str, Any] = {
+            "plugin": True,
+            "answers": True,
+            "home": str(home),
+            "master": "127.0.0.1",
+            "containers": {},
+            "removed": [],
+        }
         for service in ("spark-master", "stream-runner"):
             fake_docker.container(self.all, f"p-{service}", service, False, {})
         self.save()
@@ -246,6 +255,40 @@ def test_at_the_end_its_nodes_end_and_what_is_composes_stays(three: Kept, world:
     three.pool.close()
     assert world.workers == {own}
     assert "p-spark-master" in world.read()["containers"]
+
+
+def test_jobs_in_containers_have_one_executor_on_each_node_and_their_own_address(
+    three: Kept, settings: Settings
+) -> None:
+    (settings.home / "cluster.yaml").write_text("pool: compose\nworker: {cores: 2, memory: 3g}\n")
+    job = settings.model_copy(
+        update={"spark_master": three.pool.url, "cluster": settings.home / "cluster.yaml"}
+    )
+    found = on_a_cluster(job)
+    assert found["spark.dynamicAllocation.initialExecutors"] == "3"
+    assert (found["spark.executor.cores"], found["spark.executor.memory"]) == ("2", "3g")
+    assert "spark.driver.host" not in found
+
+
+def test_a_cluster_is_not_stopped_from_where_its_supervisor_cannot_be_seen(
+    three: Kept, settings: Settings
+) -> None:
+    lock = take_lock(three.files.lock)
+    assert lock is not None
+    with pytest.raises(ConfigError, match="stop it where it was started"):
+        control.down(settings)
+    os.close(lock)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root leaves files to others: be root")
+def test_what_root_says_is_readable_for_the_owner_of_the_home_folder(
+    three: Kept, settings: Settings
+) -> None:
+    os.chown(three.files.folder, 1000, 1000)
+    three.files.want(2)
+    three.look()
+    for file in ("wanted.json", STATE_FILE):
+        assert (three.files.folder / file).stat().st_uid == 1000
 
 
 def test_compose_as_a_program_of_its_own_does_as_well(settings: Settings, world: World) -> None:

@@ -91,8 +91,8 @@ def wait(
             missing = ", ".join(f"{n.name} {n.state}" for n in state.nodes) or "none"
             raise TransientError(
                 f"{state.wanted} nodes are wanted and {state.registered} are registered after"
-                f" {limit.total_seconds():.0f} s ({missing}). Their logs are in"
-                f" {settings.logs / 'cluster'}"
+                f" {limit.total_seconds():.0f} s ({missing}). See {settings.logs / 'cluster'}; what"
+                " a container says, docker logs shows"
             )
         time.sleep(POLL_SECONDS)
 
