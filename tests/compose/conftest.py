@@ -1,21 +1,24 @@
 """The services, up and healthy; or why they cannot be."""
 
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from penstock.config.settings import ROOT
-from tests.compose.services import IMAGE, SLOW, Services, compose_command, docker, docker_command
+from tests.compose.services import (
+    IMAGE,
+    OWNER,
+    SLOW,
+    Services,
+    compose_command,
+    docker,
+    docker_command,
+)
 from tests.e2e.rides import RideFiles
-from tests.e2e.running import Rest, eventually, free_port
+from tests.e2e.running import Rest, eventually
 
-OWNER = 1000
-"""The user in the image."""
 REMEDY = (
     "no Docker with Compose answers here. Install it and start it (Debian: apt-get install"
     " docker.io docker-compose), and be root or user 1000: the tests look into the home folder"
@@ -41,13 +44,7 @@ def image() -> str:
 
 @pytest.fixture(scope="session")
 def services(image: str, request: pytest.FixtureRequest) -> Iterator[Services]:
-    folder = Path(tempfile.mkdtemp(prefix="penstock-compose-"))
-    folder.chmod(0o755)
-    for name in ("home", "pipelines"):
-        (folder / name).mkdir()
-    shutil.chown(folder / "home", OWNER)
-    shutil.copy(ROOT / "tests/e2e/rides.yaml", folder / "pipelines")
-    services = Services(folder, free_port())
+    services = Services.made()
     failed_before = request.session.testsfailed
     try:
         services.compose("up", "-d", seconds=SLOW)
@@ -56,8 +53,7 @@ def services(image: str, request: pytest.FixtureRequest) -> Iterator[Services]:
     finally:
         if request.session.testsfailed > failed_before:
             print(services.compose("logs", "--tail", "20"))
-        services.compose("down", "-v", "--remove-orphans")
-        shutil.rmtree(folder, ignore_errors=True)
+        services.end()
 
 
 @pytest.fixture(scope="session")

@@ -4,20 +4,19 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from penstock.config.settings import ROOT, Settings
-from tests.e2e.running import Embedded, Rest
+from tests.e2e.running import Embedded, Rest, free_port
 
 IMAGE = "penstock:0.1.0"
 SLOW = 1_200.0
 """Seconds; only a failure takes so long: all of it starts and runs on one machine."""
-OVERRIDE = """\
-volumes:
-  home: {driver: local, driver_opts: {type: none, o: bind, device: "${PENSTOCK_TEST_HOME}"}}
-"""
-"""The home folder is one of this machine, so that the tests can look into it."""
+OWNER = 1000
+"""The user in the image."""
 
 
 def compose_command() -> list[str] | None:
@@ -51,8 +50,10 @@ def docker(*words: str, seconds: float = 120) -> str:
 class Services:
     """One project of Compose with a home folder, pipeline files and a port of its own.
 
+    The home folder is one of this machine, so that the tests can look into it.
+
     Attributes:
-        folder: of all that.
+        folder: of all that; ``cluster.yaml`` is the file of its cluster.
         port: of the user interface.
     """
 
@@ -67,21 +68,46 @@ class Services:
     def seen(self) -> Embedded:
         """The home folder, its pipeline and tables."""
         return Embedded(
-            Settings(home=self.folder / "home", pipelines=self.folder / "pipelines", port=self.port)
+            Settings(
+                home=self.folder / "home",
+                pipelines=self.folder / "pipelines",
+                cluster=self.folder / "cluster.yaml",
+                port=self.port,
+            )
         )
+
+    @classmethod
+    def made(cls, cluster: str = "pool: standalone") -> Self:
+        """With the pipeline ``rides``; nothing runs yet."""
+        folder = Path(tempfile.mkdtemp(prefix="penstock-compose-"))
+        folder.chmod(0o755)
+        for name in ("home", "pipelines"):
+            (folder / name).mkdir()
+        shutil.chown(folder / "home", OWNER)
+        shutil.copy(ROOT / "tests/e2e/rides.yaml", folder / "pipelines")
+        (folder / "cluster.yaml").write_text(cluster)
+        return cls(folder, free_port())
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """By which Compose, and the command on this host, know the project."""
+        return {
+            "COMPOSE_PROJECT_NAME": self.project,
+            "PENSTOCK_PORT": str(self.port),
+            "PENSTOCK_PIPELINES": str(self.folder / "pipelines"),
+            "PENSTOCK_HOME": str(self.folder / "home"),
+            "PENSTOCK_CLUSTER": str(self.folder / "cluster.yaml"),
+        }
+
+    def end(self) -> None:
+        """Leave nothing."""
+        self.compose("down", "-v", "--remove-orphans")
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def compose(self, *words: str, seconds: float = 600) -> str:
         """What Compose says."""
-        override = self.folder / "override.yaml"
-        override.write_text(OVERRIDE)
         done = subprocess.run(
-            [*(compose_command() or []), "-p", self.project, "--project-directory", str(ROOT),
-             "-f", str(ROOT / "docker-compose.yaml"), "-f", str(override), *words],
-            env=os.environ | {
-                "PENSTOCK_PORT": str(self.port),
-                "PENSTOCK_PIPELINES": str(self.folder / "pipelines"),
-                "PENSTOCK_TEST_HOME": str(self.folder / "home"),
-            },
+            [*(compose_command() or []), *words], env=os.environ | self.environment, cwd=ROOT,
             capture_output=True, text=True, timeout=seconds, check=False,
         )  # fmt: skip
         assert done.returncode == 0, (

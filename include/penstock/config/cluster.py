@@ -26,6 +26,11 @@ class PoolKind(StrEnum):
     """Where nodes come from."""
 
     STANDALONE = "standalone"
+    COMPOSE = "compose"
+
+
+COMPOSE_MASTER = "spark://spark-master:7077"
+"""Of docker-compose.yaml."""
 
 
 class Master(Model):
@@ -97,14 +102,27 @@ class Cluster(Model):
     """The file ``include/cluster.yaml``."""
 
     pool: PoolKind = Field(default=PoolKind.STANDALONE, description="Where nodes come from.")
-    master: Master = Field(default=Master(), description="Spark's master.")
+    master: Master = Field(
+        default=Master(), description="Spark's master; of pool compose the compose file's."
+    )
     worker: Worker = Field(default=Worker(), description="What each node gives to Spark.")
     nodes: Nodes = Field(default=Nodes(), description="How many nodes there are.")
     scale: Scale = Field(default=Scale(), description="When nodes come and go.")
 
+    @model_validator(mode="after")
+    def _has_one_master(self) -> Self:
+        if self.pool is PoolKind.COMPOSE and "master" in self.model_fields_set:
+            raise ValueError(
+                f"pool compose has the master of docker-compose.yaml, {COMPOSE_MASTER}. Delete"
+                " master"
+            )
+        return self
+
     @property
     def url(self) -> str:
         """The master, as PENSTOCK_SPARK_MASTER names it."""
+        if self.pool is PoolKind.COMPOSE:
+            return COMPOSE_MASTER
         return f"spark://{self.master.host}:{self.master.port}"
 
     def rules(self, now: datetime) -> Rules:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from penstock.config.cluster import Cluster, read_cluster
+from penstock.config.cluster import Cluster, PoolKind, read_cluster
 from penstock.config.settings import Settings
 from penstock.control.nodes import registered_hosts
 from penstock.core.errors import TransientError
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 HEAP = "JVMHeapMemory"
 KEPT = "org.apache.spark.status.ExecutorSummaryWrapper"
 NEVER = "100000h"
+NO_LIMIT = str(2**31 - 1)
+"""A master may have another default; how many executors there are says how many cores."""
 DRIVER = "driver"
 REGISTER_SECONDS = 30.0
 MOST_TASKS = 10_000
@@ -75,9 +77,14 @@ def on_a_cluster(settings: Settings) -> dict[str, str]:
     # A total is asked for from the start on only where Spark allocates by itself; least and most
     # are the same, so that it never does.
     allocation = "spark.dynamicAllocation"
+    here = cluster.master.host
+    # In a container Spark takes the container's own address.
+    address = {} if cluster.pool is PoolKind.COMPOSE else {
+        "spark.driver.host": here, "spark.driver.bindAddress": here
+    }  # fmt: skip
     return {
-        "spark.driver.host": cluster.master.host,
-        "spark.driver.bindAddress": cluster.master.host,
+        **address,
+        "spark.cores.max": NO_LIMIT,
         "spark.executor.cores": str(cluster.worker.cores),
         "spark.executor.memory": cluster.worker.memory,
         "spark.decommission.enabled": "true",

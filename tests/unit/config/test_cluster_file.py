@@ -4,9 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from penstock.config.cluster import checked_cluster, read_cluster
-from penstock.config.settings import Settings
+from penstock.config.settings import ROOT, Settings
 from penstock.core.errors import ConfigError
 
 
@@ -27,7 +28,8 @@ def test_the_file_that_comes_with_the_project_is_valid() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("pool: k8s", ":1  pool  Input should be 'standalone'"),
+        ("pool: k8s", ":1  pool  Input should be 'standalone' or 'compose'"),
+        ("pool: compose\nmaster: {port: 1}", ":1  file  pool compose has the master of docker-"),
         ("nodes: {least: 3, start: 1}", ":1  nodes  start (1) lies outside of least (3)"),
         ("nodes:\n  moost: 3", ":2  nodes.moost  unknown key. Did you mean most?"),
         ("worker: {memory: 1}", ":1  worker.memory  "),
@@ -45,6 +47,12 @@ def test_a_wrong_file_is_told_with_line_and_remedy(tmp_path: Path, text: str, sa
     assert str(problems[0]).startswith(f"{path}{said}")
     with pytest.raises(ConfigError, match="has problems"):
         read_cluster(path)
+
+
+def test_a_pool_of_containers_has_the_master_that_the_services_have(tmp_path: Path) -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
+    cluster = read_cluster(written(tmp_path, "pool: compose"))
+    assert cluster.url == services["scheduler"]["environment"]["PENSTOCK_SPARK_MASTER"]
 
 
 def test_the_least_number_follows_the_hours(tmp_path: Path) -> None:

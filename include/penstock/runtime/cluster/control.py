@@ -11,13 +11,15 @@ from datetime import timedelta
 from penstock.config.cluster import Cluster, read_cluster
 from penstock.config.settings import Settings
 from penstock.control.nodes import STATE_FILE
-from penstock.core.errors import TransientError
+from penstock.core.clock import SystemClock
+from penstock.core.errors import ConfigError, TransientError
+from penstock.runtime.cluster.pools import pool_for
 from penstock.runtime.cluster.state import ClusterFiles, ClusterState
 from penstock.runtime.embedded import privacy
 from penstock.runtime.embedded.airflow_environment import project_environment
 from penstock.runtime.embedded.processes import identify, send, wait_until_gone
-from penstock.runtime.streams.paths import read_json, take_lock
-from penstock.runtime.streams.processes import MARK, kill_marked
+from penstock.runtime.streams.paths import hand_over, read_json, take_lock
+from penstock.runtime.streams.processes import MARK, kill_marked, marked
 
 POLL_SECONDS = 0.2
 STOP_LIMIT = timedelta(seconds=60)
@@ -41,15 +43,18 @@ def up(settings: Settings, told: Callable[[ClusterState], None]) -> ClusterState
         told: gets the state whenever it changed.
 
     Raises:
-        ConfigError: its file is wrong.
+        ConfigError: its file is wrong, or something that its pool needs is not there.
         TransientError: nodes did not come.
     """
     cluster = cluster_of(settings)
     files = ClusterFiles(settings.home)
+    pool_for(settings, cluster, SystemClock()).check()
     os.umask(privacy.OWNER_ONLY)
     files.folder.mkdir(parents=True, exist_ok=True)
+    hand_over(files.folder)
     if (lock := take_lock(files.lock)) is not None:
         try:
+            hand_over(files.lock)
             kill_marked(mark_of(settings), set())  # what a killed supervisor has left
             if files.wanted() is None:
                 files.want(cluster.nodes.start)
@@ -86,16 +91,22 @@ def wait(
             missing = ", ".join(f"{n.name} {n.state}" for n in state.nodes) or "none"
             raise TransientError(
                 f"{state.wanted} nodes are wanted and {state.registered} are registered after"
-                f" {limit.total_seconds():.0f} s ({missing}). Their logs are in"
-                f" {settings.logs / 'cluster'}"
+                f" {limit.total_seconds():.0f} s ({missing}). See {settings.logs / 'cluster'}; what"
+                " a container says, docker logs shows"
             )
         time.sleep(POLL_SECONDS)
 
 
 def down(settings: Settings) -> bool:
-    """Stop the cluster; True when there was one."""
+    """Stop the cluster; True when there was one.
+
+    Raises:
+        ConfigError: its supervisor cannot be seen from here: it runs outside of this container.
+    """
     files = ClusterFiles(settings.home)
     alive = files.read().alive
+    if alive and not marked(mark_of(settings)):
+        raise ConfigError("the cluster is kept from elsewhere: stop it where it was started")
     if alive and (found := identify(read_json(files.folder / STATE_FILE).get("supervisor", 0))):
         send(found.pid, signal.SIGTERM)
         if not wait_until_gone(found, STOP_LIMIT):

@@ -3,14 +3,25 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from penstock.config.cluster import Worker
 from penstock.control.nodes import NodeState
+
+SLOTS = 8
+"""Applications that a worker takes at a time: it offers its cores and its memory so often."""
 
 
 class NodePool(Protocol):
-    """Where nodes come from; every call returns at once."""
+    """Where nodes come from; every call returns within seconds."""
 
     url: str
     """Of Spark's master."""
+
+    def check(self) -> None:
+        """See that all it needs is there.
+
+        Raises:
+            PenstockError: it is not; says the remedy.
+        """
 
     def open(self) -> None:
         """Start what all nodes need."""
@@ -29,6 +40,11 @@ class NodePool(Protocol):
 
     def close(self) -> None:
         """End everything; returns when it has ended."""
+
+
+def offered(worker: Worker) -> tuple[str, str]:
+    """Cores and memory that a worker tells the master of."""
+    return str(worker.cores * SLOTS), f"{int(worker.memory[:-1]) * SLOTS}{worker.memory[-1]}"
 
 
 def name_of(number: int) -> str:

@@ -10,7 +10,6 @@ import os
 import secrets
 import signal
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,11 +21,12 @@ from penstock.config.cluster import Cluster
 from penstock.config.settings import Settings
 from penstock.control.nodes import DEFAULTS, DOWN, DRAINING, REGISTERED, STARTING, NodeState
 from penstock.core.clock import Clock
-from penstock.runtime.cluster.pool import number_of
+from penstock.runtime.cluster.master import ALIVE, workers
+from penstock.runtime.cluster.pool import number_of, offered
 from penstock.runtime.cluster.state import ClusterFiles
 from penstock.runtime.embedded.airflow_environment import project_environment, spark_home
 from penstock.runtime.embedded.child import Child, ChildSpec
-from penstock.runtime.embedded.credentials import write_private
+from penstock.runtime.embedded.credentials import spark_secret, write_private, write_spark_defaults
 from penstock.runtime.embedded.logfiles import RotatingLog
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 DEPLOY = "org.apache.spark.deploy"
 SECRETS = "secrets.json"
 FILTER = "org.apache.spark.ui.JWSFilter"
-SLOTS = 8
-"""Applications that a worker takes at a time: it offers its cores and its memory so often."""
 GRACE = timedelta(seconds=10)
 WORKER_TIMEOUT = 15
 """Seconds without a word until the master counts a worker as lost."""
@@ -78,6 +76,10 @@ class Standalone:
         self._alive: frozenset[str] = frozenset()
         self._looked = 0.0
 
+    def check(self) -> None:
+        """See that Spark is installed."""
+        spark_home()
+
     def open(self) -> None:
         """Start the master; workers that were registered come back to it by themselves."""
         write_conf(self.files)
@@ -107,12 +109,11 @@ class Standalone:
 
     def add(self, name: str) -> None:
         """Start a worker."""
-        number, worker = number_of(name), self.cluster.worker
+        number, (cores, memory) = number_of(name), offered(self.cluster.worker)
         host = self.site.host(number)
-        memory = f"{int(worker.memory[:-1]) * SLOTS}{worker.memory[-1]}"
         words = (
             self.url, "--host", host, "--port", "0", "--webui-port", "0",
-            "--cores", str(worker.cores * SLOTS), "--memory", memory,
+            "--cores", cores, "--memory", memory,
             "--work-dir", str(self.files.work / name),
         )  # fmt: skip
         prefix = self.site.prefix(number)
@@ -169,14 +170,8 @@ class Standalone:
         """Addresses of the workers that the master counts as alive."""
         secret = json.loads((self.files.conf / SECRETS).read_text())["page"]
         token = jwt.encode({}, secret, algorithm="HS256")
-        where = f"http://{self.cluster.master.host}:{self._web_port}/json/"
-        asked = urllib.request.Request(where, headers={"Authorization": f"Bearer {token}"})
-        try:
-            with urllib.request.urlopen(asked, timeout=2) as answer:  # noqa: S310  our own address
-                told = json.load(answer)
-        except (OSError, ValueError):
-            return frozenset()
-        return frozenset(w["host"] for w in told["workers"] if w["state"] == "ALIVE")
+        told = workers(f"http://{self.cluster.master.host}:{self._web_port}/json/", token)
+        return frozenset(host for host, state in told.items() if state == ALIVE)
 
     def _child(
         self,
@@ -201,12 +196,10 @@ def write_conf(files: ClusterFiles) -> None:
     """What all processes of the cluster share, for their owner alone; its secrets are made once."""
     secret = files.conf / SECRETS
     if not secret.exists():
-        made = {"talk": secrets.token_hex(32), "page": secrets.token_urlsafe(48)}
+        made = {"talk": spark_secret(), "page": secrets.token_urlsafe(48)}
         write_private(secret, json.dumps(made))
     told = json.loads(secret.read_text())
     lines = {
-        "spark.authenticate": "true",
-        "spark.authenticate.secret": told["talk"],
         "spark.network.crypto.enabled": "true",
         "spark.ui.filters": FILTER,
         f"spark.{FILTER}.param.secretKey": jwt.utils.base64url_encode(
@@ -220,8 +213,7 @@ def write_conf(files: ClusterFiles) -> None:
         "spark.worker.cleanup.enabled": "true",
         "spark.decommission.enabled": "true",
     }
-    text = "".join(f"{key} {value}\n" for key, value in lines.items())
-    write_private(files.conf / DEFAULTS, text)
+    write_spark_defaults(files.conf / DEFAULTS, told["talk"], lines)
 
 
 def _executors(worker: int | None) -> list[int]:

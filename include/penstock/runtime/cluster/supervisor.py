@@ -18,7 +18,7 @@ from penstock.control.nodes import DRAINING
 from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError
 from penstock.runtime.cluster.pool import NodePool, difference
-from penstock.runtime.cluster.standalone import Standalone
+from penstock.runtime.cluster.pools import pool_for
 from penstock.runtime.cluster.state import ClusterFiles
 from penstock.runtime.embedded import logfiles, privacy
 
@@ -89,9 +89,8 @@ def main() -> int:
         ],
     )
     try:
-        cluster = read_cluster(settings.cluster)
-        files, clock = ClusterFiles(settings.home), SystemClock()
-        supervisor = ClusterSupervisor(files, Standalone(settings, cluster, clock))
+        pool = pool_for(settings, read_cluster(settings.cluster), SystemClock())
+        supervisor = ClusterSupervisor(ClusterFiles(settings.home), pool)
     except PenstockError:
         log.exception("not started")
         return 1
@@ -102,7 +101,11 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask_to_stop)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    supervisor.run()
+    try:
+        supervisor.run()
+    except PenstockError:
+        log.exception("ended")
+        return 1
     return 0
 
 

@@ -1,6 +1,5 @@
 """What every start sees to before the services: secrets, folders, Airflow's database."""
 
-import secrets
 import sys
 import threading
 from pathlib import Path
@@ -10,17 +9,16 @@ from penstock.runtime.containers.programs import database
 from penstock.runtime.embedded import metadata
 from penstock.runtime.embedded.airflow_environment import airflow_environment
 from penstock.runtime.embedded.checks import check_jars, check_pyspark
-from penstock.runtime.embedded.credentials import write_private
+from penstock.runtime.embedded.credentials import spark_secret, write_spark_defaults
 from penstock.runtime.embedded.logfiles import RotatingLog
 
 DATABASE_SECONDS = 60.0
-SPARK_DEFAULTS = """\
-spark.authenticate true
-spark.authenticate.secret {secret}
-spark.executor.logs.rolling.strategy size
-spark.executor.logs.rolling.maxSize 10485760
-spark.executor.logs.rolling.maxRetainedFiles 3
-"""
+ROLLING = "spark.executor.logs.rolling"
+SPARK_LOGS = {
+    f"{ROLLING}.strategy": "size",
+    f"{ROLLING}.maxSize": "10485760",
+    f"{ROLLING}.maxRetainedFiles": "3",
+}
 """A stream's executors live for months: so what they say has an end."""
 
 
@@ -47,11 +45,6 @@ def prepare(settings: Settings) -> int:
 
 
 def ensure_spark_secret(defaults: Path) -> None:
-    """Make what Spark's daemons, drivers and executors ask each other for.
-
-    Spark reads it from its own file of defaults: neither an environment nor a command line,
-    which others may see, holds it.
-    """
+    """Make what Spark's processes ask each other for, unless it is there."""
     if not defaults.exists():
-        secret = secrets.token_hex(32)
-        write_private(defaults, SPARK_DEFAULTS.format(secret=secret))
+        write_spark_defaults(defaults, spark_secret(), SPARK_LOGS)

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -55,6 +56,21 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
     fresh.replace(path)
+
+
+def spark_secret() -> str:
+    """What Spark's daemons, drivers and executors ask each other for: a new one."""
+    return secrets.token_hex(32)
+
+
+def write_spark_defaults(path: Path, secret: str, more: Mapping[str, str]) -> None:
+    """Write ``spark-defaults.conf``.
+
+    Spark reads the secret from this file of its own: neither an environment nor a command line,
+    which others may see, holds it.
+    """
+    lines = {"spark.authenticate": "true", "spark.authenticate.secret": secret, **more}
+    write_private(path, "".join(f"{key} {value}\n" for key, value in lines.items()))
 
 
 def _password() -> str:

@@ -80,8 +80,16 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     new = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     reached("before status", path.name)
     new.write_text(json.dumps(content), encoding="utf-8")
+    hand_over(new)
     new.replace(path)
     reached("after status", path.name)
+
+
+def hand_over(path: Path) -> None:
+    """Give what root has made to the owner of its folder, who must be able to read it."""
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def read_json(path: Path) -> dict[str, Any]:
