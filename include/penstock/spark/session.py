@@ -117,7 +117,7 @@ def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
 @contextmanager
 def open_session(name: str, options: dict[str, str]) -> Iterator[SparkSession]:
     """A session that is stopped at the end."""
-    here = {}
+    here = {"WORKER_NURSERY": ""}  # one of a former session in this process is of this host alone
     if options["spark.master"].startswith("local"):
         here["WORKER_NURSERY"], _ = nursery.start(**KEEP_MEMORY)
     pin_python(sys.executable, str(WORKER), **here)
