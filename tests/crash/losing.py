@@ -14,8 +14,10 @@ from tests.clusters import TestCluster
 
 AFTER = "LOST_AFTER"
 """The environment of such an audit: so many of its tasks are done first."""
-LOOKS = 20
-"""So often a node that stands still is looked at before it is said to hold a task."""
+POLL_SECONDS = 0.01
+LOOKS = 100
+"""So often a node that stands still is looked at before it is said to hold a task: what it said
+before it stood still may be on its way."""
 
 
 @contextmanager
@@ -48,20 +50,21 @@ def _done(executors: list[Any]) -> int:
 
 def _lose(store: Any, nodes: dict[str, list[Process]], done: int, ended: Event) -> None:
     """Stop a node that seems to have a task; kill it if it has, else let it go on."""
-    while not ended.is_set():
+    while not ended.wait(POLL_SECONDS):
         if _done(_executors(store)) < done:
             continue
         for each in _executors(store):
             node = nodes.get(each.hostPort().rpartition(":")[0], [])
             if node and each.activeTasks():
                 _send(node, signal.SIGSTOP)
-                holds = all(_holds(store, each.id()) for _ in range(LOOKS))
+                holds = all(_holds(store, each.id(), ended) for _ in range(LOOKS))
                 _send(node, signal.SIGKILL if holds else signal.SIGCONT)
                 if holds:
                     return
 
 
-def _holds(store: Any, number: str) -> bool:
+def _holds(store: Any, number: str, ended: Event) -> bool:
+    ended.wait(POLL_SECONDS)
     return any(each.id() == number and each.activeTasks() for each in _executors(store))
 
 

@@ -190,5 +190,5 @@ def _is_stopped(process: psutil.Process) -> bool:
 def _waits(process: psutil.Process) -> bool:
     """Whether it has ended, or takes no processor time for a while."""
     with suppress(psutil.Error):
-        return process.cpu_percent(QUIET) == 0.0
+        return process.cpu_percent(QUIET) == 0.0 and process.status() == psutil.STATUS_SLEEPING
     return True

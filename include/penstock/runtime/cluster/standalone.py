@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http.client import HTTPException
 
 import jwt
 import psutil
@@ -174,7 +175,7 @@ class Standalone:
         try:
             with urllib.request.urlopen(asked, timeout=2) as answer:  # noqa: S310  our own address
                 told = json.load(answer)
-        except (OSError, ValueError):
+        except (OSError, ValueError, HTTPException):  # nobody answers there, or somebody else
             return frozenset()
         return frozenset(w["host"] for w in told["workers"] if w["state"] == "ALIVE")
 
