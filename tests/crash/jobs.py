@@ -3,18 +3,22 @@
 ``python tests/crash/jobs.py BLOCKS JOB...`` runs the real jobs one after the other in one process:
 ``preload``, ``stream``, ``correct``, ``audit``, ``maintain``; ``ingest``, the door alone;
 ``launch``, a supervisor whose driver is ``ingest``; ``judge``, an audit of comparisons that were
-made before, so that no JVM is needed; ``failure``, the note of a failed query;
+made before, so that no JVM is needed; ``robbed``, an audit that loses a node;
+``failure``, the note of a failed query;
 ``propose``, another threshold of coverage; ``decide``, a person's decision on a file; ``backup`` of
 the lake, and ``restore`` of it, in its place; ``keep:NAME``, a copy of the lake.
 """
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from importlib import import_module
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -138,7 +142,24 @@ def _judge(settings: Settings, _blocks: int) -> None:
         audit.audit(JobRequest(Job.AUDIT, "judge", NAME), settings)
 
 
-OWN = {"ingest": _ingest, "launch": _launch, "judge": _judge, "failure": _failure,
+def _robbed(settings: Settings, _blocks: int) -> None:
+    """With a task of it, once so many are done."""
+    from spark_jobs import audit
+    from tests.crash.losing import AFTER, losing
+
+    comparisons, done = audit.Audit.comparisons, int(os.environ[AFTER])
+
+    def robbed(self: audit.Audit, interval: timedelta) -> list[dict[str, Any]]:
+        with losing(self.spark, settings, done):
+            return comparisons(self, interval)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit.Audit, "comparisons", robbed)
+        audit.audit(JobRequest(Job.AUDIT, "robbed", NAME), settings)
+
+
+OWN = {"ingest": _ingest, "launch": _launch, "judge": _judge, "robbed": _robbed,
+       "failure": _failure,
        "propose": _propose, "decide": _decide, "backup": _backup, "restore": _restore}  # fmt: skip
 
 if __name__ == "__main__":

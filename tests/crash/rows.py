@@ -1,7 +1,7 @@
 """The list of the matrix: every point, in which job it kills, what runs again; and what passed."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,20 @@ POINTS |= dict.fromkeys(
     ["speed start", "speed begin", "speed offset", "speed cut", "speed read", "before state",
      "inside state", "after state", "before result", "after result", "speed sink"], ("stream",),
 )  # fmt: skip
+POINTS |= dict.fromkeys(["correct read", "correct windows"], ("correct", "preload"))
+OF_TASKS = dict.fromkeys(
+    ["door piece", "door drafts", "speed read", "before state", "inside state", "after state",
+     "before result", "after result"], "stream",
+) | dict.fromkeys(["correct read", "correct windows"], "correct")  # fmt: skip
+"""What tasks reach, whatever node they run on, and in which job: rows of their own on a cluster."""
+OF_AN_AUDIT = {"audit task 1": 0, "audit task 30": 29, "audit task 60": 59}
+"""No points: an audit's tasks are Spark's own. So many are done before."""
+NODE, BESIDE, LATER = "node", "driver, beside", "driver, later"
+"""Who is lost at a point of a task: its node; its driver, and the task wakes beside the next one,
+or once that is done."""
+ON_NODES = [(point, lost) for point in OF_TASKS for lost in (NODE, BESIDE, LATER)] + [
+    (point, NODE) for point in OF_AN_AUDIT
+]
 OF_A_FREEZE = [
     f"{side} {commit}"
     for commit in ("freeze freezes", "thin events", "thin blocks", "thin late", "thin control",
@@ -104,6 +118,11 @@ AFTER: dict[str, tuple[str, ...]] = {
 """What is run again after a kill; an audit comes last always."""
 
 
+def named(point: str, lost: str) -> str:
+    """A row on a cluster, for people."""
+    return f"{point} ({lost})"
+
+
 @dataclass
 class Result:
     """One row's outcome."""
@@ -138,7 +157,7 @@ class Kept:
         return self.rows[point, seed]
 
     def table(self) -> list[str]:
-        """Point by seed, for people."""
+        """Point by seed, then who was lost on a cluster, for people."""
         out = [f"{'point':<32} {'seeds':<40} seconds, at most"]
         for point in ROWS:
             mine = [self.rows.get((point, seed)) for seed in SEEDS]
@@ -147,4 +166,12 @@ class Kept:
             out.append(f"{point:<32} {'  '.join(f'{x:<12}' for x in said):<40} {most:7.1f}")
         done = sum((p, s) in self.rows for p in ROWS for s in SEEDS)
         out.append(f"{done} of {len(ROWS)} x {len(SEEDS)} = {len(ROWS) * len(SEEDS)} rows passed")
-        return out
+        return [*out, *self._on_nodes()]
+
+    def _on_nodes(self) -> Iterator[str]:
+        rows = {name: self.rows.get((name, 0)) for name in (named(*each) for each in ON_NODES)}
+        yield f"{'point (who was lost)':<32} {'job':<20} seconds"
+        for name, row in rows.items():
+            said = f"{row['job']}:{row['times']:<12} {row['seconds']:7.1f}" if row else "not run"
+            yield f"{name:<32} {said}"
+        yield f"{sum(map(bool, rows.values()))} of {len(rows)} rows on a cluster passed"

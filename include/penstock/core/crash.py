@@ -3,7 +3,9 @@
 ``PENSTOCK_CRASH_TRACE=FILE`` arms them: each point reached is appended to the file, with the lines
 of penstock that led there. ``PENSTOCK_CRASH_AT=POINT:N`` also kills with -9 when the file holds
 the point N times: the process group of the session's leader (a Spark driver and its JVM, if it was
-started in a session of its own), then the process's own (Spark's Python workers have another one).
+started in a session of its own; on a node of a cluster, the worker and its executors), then the
+process's own (Spark's Python workers have another one). ``PENSTOCK_CRASH_SIGNAL=SIGSTOP`` has them
+stand still there instead.
 ``PENSTOCK_CRASH_SYNCS=FILE`` notes what is synced, for a test that lets the rest be lost.
 """
 
@@ -25,9 +27,10 @@ else:
     import traceback
 
     ROOT = Path(__file__).resolve().parents[1]
+    SIGNAL = signal.Signals[os.environ.get("PENSTOCK_CRASH_SIGNAL", "SIGKILL")]
 
     def reached(*point: str) -> None:
-        """Note that a point was reached; die there if that was asked for."""
+        """Note that a point was reached; die, or stop, there if that was asked for."""
         name, trace = " ".join(point), Path(str(TRACE))
         stack = list(traceback.walk_stack(inspect.currentframe()))[1:]
         frames = [(Path(frame.f_code.co_filename), line) for frame, line in stack]
@@ -39,8 +42,8 @@ else:
         if name == AT:
             lines = trace.read_bytes()[:own].decode().splitlines()
             if sum(line.split("\t")[0] == name for line in lines) == int(TIMES):
-                os.killpg(os.getsid(0), signal.SIGKILL)
-                os.killpg(0, signal.SIGKILL)
+                os.killpg(os.getsid(0), SIGNAL)
+                os.killpg(0, SIGNAL)
 
 
 if SYNCS is None:

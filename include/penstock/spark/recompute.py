@@ -10,6 +10,7 @@ from penstock.columns.arrays import Longs
 from penstock.columns.groups import hash_rows
 from penstock.columns.marks import NO_MARKS
 from penstock.columns.windows import windows_a_pane
+from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.kinds.windowed.mapper import map_records, to_windows
 from penstock.kinds.windowed.wire import Wire
@@ -32,6 +33,7 @@ def mapping(
     """What each task does with records: partials by shard."""
 
     def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reached("correct read")
         wire = Wire(step)
         for batch in batches:
             wanted = pa.schema([schema.field(n) for n in batch.schema.names])
@@ -52,6 +54,7 @@ def reducing(
     """What each task does with the partials of a shard: windows that the plan means."""
 
     def reduced(table: pa.Table) -> pa.Table:
+        reached("correct windows")
         wire = Wire(step)
         partials = table.select(wire.panes.names)
         panes = np.asarray(partials["pane"])

@@ -121,9 +121,9 @@ def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
 def open_session(name: str, options: dict[str, str]) -> Iterator[SparkSession]:
     """A session that is stopped at the end."""
     address, _ = nursery.start(**KEEP_MEMORY)
-    here = {worker.NURSERY: address}
-    if options["spark.master"].startswith("local"):
-        here[worker.DAEMON_NURSERY] = address
+    local = options["spark.master"].startswith("local")
+    # said even if empty: a former session of this process may have been a local one
+    here = {worker.NURSERY: address, worker.DAEMON_NURSERY: address if local else ""}
     pin_python(sys.executable, str(WORKER), **here)
     handed = {f"spark.executorEnv.{key}": value for key, value in here.items()}
     builder = SparkSession.builder.appName(name)

@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from http.client import HTTPException
 
 ALIVE, DECOMMISSIONED = "ALIVE", "DECOMMISSIONED"
 PATIENCE_SECONDS = 2
@@ -22,6 +23,6 @@ def workers(page: str, token: str = "") -> dict[str, str]:
     try:
         with direct.open(asked, timeout=PATIENCE_SECONDS) as answer:
             told = json.load(answer)["workers"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, HTTPException):  # nobody answers, or somebody else
         return {}
     return {w["host"]: w["state"] for w in sorted(told, key=lambda w: w["state"] == ALIVE)}
