@@ -21,6 +21,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
         yield found
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(("point", "lost"), FEW)
 def test_lost_at_a_telling_point_a_life_ends_as_the_undisturbed_one(
     spark: SparkSession,
