@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 SECOND = 1_000_000
+EVERY = 5 * SECOND
+"""Between two looks at the load: a look tells of the time before it."""
 
 
 class Rule(StrEnum):
@@ -33,7 +35,6 @@ class Rules:
         cool_down: after a change, until the next.
         least, most: nodes.
         gap: longest time between two looks at the load that still tell of the time between them.
-        every: the time before it that one look tells of.
     """
 
     idle: float
@@ -44,8 +45,7 @@ class Rules:
     cool_down: int
     least: int
     most: int
-    gap: int = 15 * SECOND
-    every: int = 5 * SECOND
+    gap: int = 3 * EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def decide(
 
 def _out(taus: Sequence[Tau], nodes: int, rules: Rules) -> Verdict | None:
     held = _newest(taus, rules.gap, lambda tau: tau > rules.overloaded)
-    if not held or (span := _span(held, rules)) <= rules.out_after:
+    if not held or (span := _span(held)) <= rules.out_after:
         return None
     mean = _mean(held)
     wanted = min(rules.most, wanted_nodes(nodes, mean, rules.target))
@@ -118,7 +118,7 @@ def _out(taus: Sequence[Tau], nodes: int, rules: Rules) -> Verdict | None:
 
 def _in(taus: Sequence[Tau], nodes: int, rules: Rules) -> Verdict | None:
     held = _newest(taus, rules.gap, lambda tau: tau < rules.idle)
-    if not held or (span := _span(held, rules)) <= rules.in_after:
+    if not held or (span := _span(held)) <= rules.in_after:
         return None
     mean = _mean(held)
     wanted = max(rules.least, wanted_nodes(nodes, mean, rules.target))
@@ -147,6 +147,6 @@ def _mean(taus: Sequence[Tau]) -> float:
     return sum(tau.tau for tau in taus) / len(taus)
 
 
-def _span(taus: Sequence[Tau], rules: Rules) -> int:
+def _span(taus: Sequence[Tau]) -> int:
     """The time that looks tell of, that before the first of them included."""
-    return taus[-1].at - taus[0].at + rules.every
+    return taus[-1].at - taus[0].at + EVERY

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from penstock.columns.types import INSTANT
+from penstock.core import scaling
 from penstock.core.scaling import Tau
 from penstock.core.window import instant, micros
 from penstock.lake.storage.commit import Table
@@ -20,7 +21,7 @@ from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 
 APPLICATION = "load"
-EVERY = timedelta(seconds=5)
+EVERY = timedelta(microseconds=scaling.EVERY)
 """Between two looks at a stream's nodes."""
 FRESH = 3 * EVERY
 """A look that is older says nothing of now."""
