@@ -141,11 +141,15 @@ class Row:
             assert code == -signal.SIGKILL, f"exit code {code}\n{self._log(scene)}"
             kill_marked(mark_of(scene), set())
 
+    @property
+    def program(self) -> str:
+        """What ``tests/crash/jobs.py`` runs for the job."""
+        return "judge" if self.job == "audit" else self.job
+
     def _start(self, scene: Scene, **more: str) -> "subprocess.Popen[bytes]":
-        job = "judge" if self.job == "audit" else self.job
         with (scene.home / "job.log").open("ab") as output:
             return subprocess.Popen(
-                self.life.command(job), cwd=Settings().root, stdout=output, stderr=output,
+                self.life.command(self.program), cwd=Settings().root, stdout=output, stderr=output,
                 env=environment(scene, **more),
                 start_new_session=True,
             )  # fmt: skip

@@ -4,7 +4,6 @@ Executors alone are armed. Where the driver is lost, the node stands still at th
 tasks outlive the driver, and wake beside whoever goes on, or after.
 """
 
-import os
 import shutil
 import signal
 import subprocess
@@ -16,18 +15,18 @@ from pathlib import Path
 
 import psutil
 
-from penstock.config.settings import Settings
 from penstock.control.nodes import DEFAULTS
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
 from penstock.runtime.cluster import control
 from penstock.runtime.streams.processes import kill_marked, marked
 from tests.clusters import TestCluster
-from tests.crash.life import DEADLINE, environment, mark_of
+from tests.crash.life import DEADLINE, mark_of
 from tests.crash.losing import AFTER as LOST_AFTER
 from tests.crash.matrix import Row, recovering
 from tests.crash.points import read_trace
 from tests.crash.rows import AFTER, BESIDE, NODE, OF_AN_AUDIT, OF_TASKS, Result, named
+from tests.processes import killed_at_end
 from tests.spark.conftest import Scene
 from tests.spark.test_law0_on_spark import eventually
 
@@ -50,6 +49,11 @@ class OnNodes(Row):
         super().__post_init__()
         self.job = "audit" if self.point in OF_AN_AUDIT else OF_TASKS[self.point]
         self.trace = self.home / "tasks.trace"
+
+    @property
+    def program(self) -> str:
+        """An audit is robbed of a node from within: it has no points."""
+        return "robbed" if self.point in OF_AN_AUDIT else self.job
 
     def _times(self, point: str) -> int:
         """At which of its reachings: any of the first two thirds."""
@@ -114,21 +118,11 @@ class OnNodes(Row):
         """The job on the cluster; killed at the end, if it still runs."""
         armed = {"PENSTOCK_CRASH_TRACE": str(self.trace), **more,
                  "PENSTOCK_CRASH_AT": f"{self.point}:{self.times}"}  # fmt: skip
-        job, own = self.job, {"SPARK_CONF_DIR": str(self._conf(armed))}
+        own = {"SPARK_CONF_DIR": str(self._conf(armed))}
         if self.point in OF_AN_AUDIT:
-            job, own = "robbed", own | {LOST_AFTER: str(self.times)}
-        with (scene.home / "job.log").open("ab") as output:
-            process = subprocess.Popen(
-                self.life.command(job), cwd=Settings().root, stdout=output, stderr=output,
-                env=environment(scene, **(self.cluster.environment | own)),
-                start_new_session=True,
-            )  # fmt: skip
-        try:
+            own[LOST_AFTER] = str(self.times)
+        with killed_at_end(self._start(scene, **(self.cluster.environment | own))) as process:
             yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
     def _conf(self, armed: dict[str, str]) -> Path:
         """The cluster's configuration, with the environment of executors."""

@@ -21,29 +21,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
         yield found
 
 
-@pytest.mark.all
+@pytest.fixture
+def row(
+    spark: SparkSession, lives: Callable[[int], Life], cluster: TestCluster, tmp_path: Path
+) -> Callable[[str, str], OnNodes]:
+    """The row of a point, and of who is lost there."""
+    return lambda point, lost: OnNodes(lives(0), point, tmp_path / "row", spark, cluster, lost)
+
+
 @pytest.mark.parametrize(("point", "lost"), FEW)
 def test_lost_at_a_telling_point_a_life_ends_as_the_undisturbed_one(
-    spark: SparkSession,
-    lives: Callable[[int], Life],
-    cluster: TestCluster,
-    tmp_path: Path,
-    point: str,
-    lost: str,
+    row: Callable[[str, str], OnNodes], point: str, lost: str
 ) -> None:
-    OnNodes(lives(0), point, tmp_path / "row", spark, cluster, lost).live()
+    row(point, lost).live()
 
 
 @pytest.mark.all
 @pytest.mark.parametrize(("point", "lost"), ON_NODES)
 def test_lost_anywhere_a_life_ends_as_the_undisturbed_one(
-    spark: SparkSession,
-    lives: Callable[[int], Life],
-    kept: Kept,
-    cluster: TestCluster,
-    tmp_path: Path,
-    point: str,
-    lost: str,
+    row: Callable[[str, str], OnNodes], kept: Kept, point: str, lost: str
 ) -> None:
-    row = OnNodes(lives(0), point, tmp_path / "row", spark, cluster, lost)
-    kept.or_else(named(point, lost), 0, row.live)
+    kept.or_else(named(point, lost), 0, row(point, lost).live)

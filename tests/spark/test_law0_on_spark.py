@@ -1,13 +1,11 @@
 """Law 0 on real Spark: one log, cut and interrupted in many ways, has one set of answers."""
 
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from penstock.lake.history.view import late_at
 from tests import reference as ref
 from tests.answers import assert_same, late_by_pair, rows_by_pair
 from tests.lakes import Lake
+from tests.processes import killed_at_end
 from tests.spark.conftest import Scene
 
 pytestmark = pytest.mark.spark
@@ -58,12 +57,8 @@ def slow_host(environment: dict[str, str], log: Path) -> "Iterator[subprocess.Po
             [sys.executable, str(job), "p"], cwd=Settings().root, env=environment,
             stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
-        try:
+        with killed_at_end(process):
             yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def batches(lake: Lake) -> int:
