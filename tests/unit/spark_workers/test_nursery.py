@@ -17,6 +17,7 @@ from pyspark.serializers import UTF8Deserializer, read_int
 
 from penstock.spark import nursery
 from penstock.spark.session import WORKER
+from penstock.spark.worker import DAEMON_NURSERY
 
 HERE = Path(__file__).parent
 SECONDS = 60.0
@@ -176,6 +177,7 @@ def test_without_a_nursery_it_is_the_worker_itself(
 def test_a_daemon_on_a_node_has_imported_everything_before_it_forks(address: str) -> None:
     """It is no fork of the driver's nursery, which may be on another host."""
     more = {"PYTHON_WORKER_FACTORY_SECRET": TOLD, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    more[DAEMON_NURSERY] = ""  # a session of a test before left its own here
     with subprocess.Popen(
         [str(WORKER), "-m", "pyspark.daemon", "pyspark.worker"],
         env=environment(address, **more, **nursery.LIBRARIES),
