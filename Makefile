@@ -44,7 +44,8 @@ test: lint .venv/spark.jsa ## lint and the tests that fit into minutes
 
 test-all: lint .venv/spark.jsa ## lint and every test, those of the loop on a cluster, too
 	$(ENV) $(PYTHON) -m pytest
-	$(ENV) PENSTOCK_TEST_NODES=2 $(PYTHON) -m pytest $(addprefix tests/spark/test_,$(ON_A_CLUSTER))
+	$(ENV) PENSTOCK_TEST_NODES=2 $(PYTHON) -m pytest tests/e2e/test_loop.py \
+		$(addprefix tests/spark/test_,$(ON_A_CLUSTER))
 
 soak: setup ## MINUTES=n [SEED=s] [INTO=folder]: a pipeline under random faults, then the balance
 	$(ENV) $(PYTHON) -m tests.soak --minutes $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED)) \

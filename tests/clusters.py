@@ -21,6 +21,7 @@ from penstock.runtime.cluster.supervisor import ClusterSupervisor
 from penstock.runtime.streams.paths import take_lock
 from penstock.runtime.streams.processes import marked
 from tests.hosts import Hosts
+from tests.processes import signal_all
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ class TestCluster:
     def lose(self, name: str) -> None:
         """Kill a node's worker and executors."""
         host = next(node.host for node in self.state.nodes if node.name == name)
-        for process in self.processes(host):
-            process.send_signal(signal.SIGKILL)
+        signal_all(self.processes(host), signal.SIGKILL)
 
     def processes(self, host: str) -> list[psutil.Process]:
         """The worker with an address, and its executors."""

@@ -3,8 +3,10 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+
+import psutil
 
 
 @contextmanager
@@ -16,3 +18,10 @@ def killed_at_end(process: "subprocess.Popen[bytes]") -> "Iterator[subprocess.Po
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def signal_all(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    """Those that have ended meanwhile need none."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)

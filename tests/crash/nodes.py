@@ -26,7 +26,7 @@ from tests.crash.losing import AFTER as LOST_AFTER
 from tests.crash.matrix import Row, recovering
 from tests.crash.points import read_trace
 from tests.crash.rows import AFTER, BESIDE, NODE, OF_AN_AUDIT, OF_TASKS, Result, named
-from tests.processes import killed_at_end
+from tests.processes import killed_at_end, signal_all
 from tests.spark.conftest import Scene
 from tests.spark.test_law0_on_spark import eventually
 
@@ -156,8 +156,7 @@ class OnNodes(Row):
     def _wake(self, *, slowly: bool = False) -> None:
         """Let what stands still go on; slowly: executors once their Python workers wait."""
         python = self._stopped(PYTHON)
-        for process in [*python, *([] if slowly else self._processes())]:
-            process.send_signal(signal.SIGCONT)
+        signal_all([*python, *([] if slowly else self._processes())], signal.SIGCONT)
         if slowly:
             eventually(lambda: all(map(_waits, python)), DEADLINE)
             self._wake()

@@ -40,7 +40,7 @@ OF_TASKS = dict.fromkeys(
      "before result", "after result"], "stream",
 ) | dict.fromkeys(["correct read", "correct windows"], "correct")  # fmt: skip
 """What tasks reach, whatever node they run on, and in which job: rows of their own on a cluster."""
-OF_AN_AUDIT = {"audit task 1": 0, "audit task 30": 29, "audit task 60": 59}
+OF_AN_AUDIT = {"audit task 1": 0, "audit task 15": 14, "audit task 30": 29}
 """No points: an audit's tasks are Spark's own. So many are done before."""
 NODE, BESIDE, LATER = "node", "driver, beside", "driver, later"
 """Who is lost at a point of a task: its node; its driver, and the task wakes beside the next one,

@@ -21,6 +21,7 @@ REMEDY = "no browser is installed: apt-get install chromium"
 
 @pytest.fixture(scope="session")
 def embedded(request: pytest.FixtureRequest) -> Iterator[Embedded]:
+    """Jobs run on this machine; with PENSTOCK_TEST_NODES=n on a cluster of so many nodes."""
     # Not below pytest's own folder: as root, PostgreSQL runs as another user, and every start of
     # any pytest shuts that folder to others.
     folder = Path(tempfile.mkdtemp(prefix="penstock-e2e-"))
@@ -28,16 +29,20 @@ def embedded(request: pytest.FixtureRequest) -> Iterator[Embedded]:
     pipelines.mkdir()
     shutil.copy(Path(__file__).parent / "rides.yaml", pipelines)
     shutil.copy(Settings().root / "include" / "pipelines" / "flights.yaml", pipelines)
-    cluster = folder / "cluster.yaml"
-    cluster.write_text(f"master: {{port: {two_free_ports()}}}\nworker: {{memory: 512m}}\n")
+    cluster, port = folder / "cluster.yaml", two_free_ports()
+    text = f"master: {{port: {port}}}\nworker: {{memory: 512m}}\n"
+    nodes = int(os.environ.get("PENSTOCK_TEST_NODES", "0"))
+    cluster.write_text(text + (f"nodes: {{start: {nodes}}}\n" if nodes else ""))
     settings = Settings(
-        home=folder / "home", port=free_port(), pipelines=pipelines, cluster=cluster
+        home=folder / "home", port=free_port(), pipelines=pipelines, cluster=cluster,
+        **({"spark_master": f"spark://127.0.0.1:{port}"} if nodes else {}),
     )  # fmt: skip
     embedded = Embedded(settings)
     failed_before = request.session.testsfailed
-    done = embedded.call("up")
     try:
-        assert done.returncode == 0, done.stderr
+        for words in ((("cluster", "up"),) if nodes else ()) + (("up",),):
+            done = embedded.call(*words)
+            assert done.returncode == 0, done.stderr
         yield embedded
     finally:
         embedded.call("cluster", "down")

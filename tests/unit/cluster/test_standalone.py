@@ -1,4 +1,4 @@
-"""The master's page may be somebody else's for a moment."""
+"""A pool of Spark's own: what its processes are told, and a page that is somebody else's."""
 
 import threading
 from collections.abc import Iterator
@@ -8,8 +8,10 @@ from socketserver import BaseRequestHandler, TCPServer
 
 from penstock.config.cluster import Cluster, Master
 from penstock.config.settings import Settings
+from penstock.control.nodes import DEFAULTS
 from penstock.core.clock import SystemClock
 from penstock.runtime.cluster.standalone import Standalone, write_conf
+from penstock.runtime.cluster.state import ClusterFiles
 
 
 class Echo(BaseRequestHandler):
@@ -42,3 +44,11 @@ def test_a_page_that_is_none_tells_of_no_worker(tmp_path: Path) -> None:
         pool.tend()
     assert Echo.heard == 1
     assert pool.nodes() == []
+
+
+def test_what_executors_say_has_an_end(tmp_path: Path) -> None:
+    files = ClusterFiles(tmp_path)
+    write_conf(files)
+    lines = dict(line.split(" ", 1) for line in (files.conf / DEFAULTS).read_text().splitlines())
+    assert lines["spark.executor.logs.rolling.strategy"] == "size"
+    assert int(lines["spark.executor.logs.rolling.maxRetainedFiles"]) > 0

@@ -53,6 +53,7 @@ def test_sparks_secret_is_made_once_and_is_private(tmp_path: Path) -> None:
     lines = dict(line.split() for line in made.splitlines())
     assert lines["spark.authenticate"] == "true"
     assert len(lines["spark.authenticate.secret"]) == 64
+    assert lines["spark.executor.logs.rolling.strategy"] == "size"
     ensure_spark_secret(file)
     assert file.read_text() == made
     ensure_spark_secret(tmp_path / "another" / "spark-defaults.conf")

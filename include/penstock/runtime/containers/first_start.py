@@ -13,13 +13,6 @@ from penstock.runtime.embedded.credentials import spark_secret, write_spark_defa
 from penstock.runtime.embedded.logfiles import RotatingLog
 
 DATABASE_SECONDS = 60.0
-ROLLING = "spark.executor.logs.rolling"
-SPARK_LOGS = {
-    f"{ROLLING}.strategy": "size",
-    f"{ROLLING}.maxSize": "10485760",
-    f"{ROLLING}.maxRetainedFiles": "3",
-}
-"""A stream's executors live for months: so what they say has an end."""
 
 
 def prepare(settings: Settings) -> int:
@@ -47,4 +40,4 @@ def prepare(settings: Settings) -> int:
 def ensure_spark_secret(defaults: Path) -> None:
     """Make what Spark's processes ask each other for, unless it is there."""
     if not defaults.exists():
-        write_spark_defaults(defaults, spark_secret(), SPARK_LOGS)
+        write_spark_defaults(defaults, spark_secret())

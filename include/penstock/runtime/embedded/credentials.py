@@ -12,6 +12,13 @@ from typing import Self
 USERS = {"admin": "admin", "viewer": "viewer"}  # name -> role
 _LETTERS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # none looks like another
 _PASSWORD_LENGTH = 14
+_ROLLING = "spark.executor.logs.rolling"
+EXECUTOR_LOGS = {
+    f"{_ROLLING}.strategy": "size",
+    f"{_ROLLING}.maxSize": "10485760",
+    f"{_ROLLING}.maxRetainedFiles": "3",
+}
+"""A stream's executors live for months: so what they say has an end. Read by workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +70,14 @@ def spark_secret() -> str:
     return secrets.token_hex(32)
 
 
-def write_spark_defaults(path: Path, secret: str, more: Mapping[str, str]) -> None:
-    """Write ``spark-defaults.conf``.
+def write_spark_defaults(path: Path, secret: str, more: Mapping[str, str] | None = None) -> None:
+    """Write ``spark-defaults.conf`` of processes that share a secret.
 
     Spark reads the secret from this file of its own: neither an environment nor a command line,
     which others may see, holds it.
     """
-    lines = {"spark.authenticate": "true", "spark.authenticate.secret": secret, **more}
+    own = {"spark.authenticate": "true", "spark.authenticate.secret": secret}
+    lines = own | EXECUTOR_LOGS | dict(more or {})
     write_private(path, "".join(f"{key} {value}\n" for key, value in lines.items()))
 
 
