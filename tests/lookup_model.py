@@ -8,9 +8,10 @@ end. A pair of records for which the condition holds is an *alarm*; its identity
 ``all``: every two observations of a key no further apart than ``REACH``. A record is late if one it
 could be compared with is no longer kept; the correction compares it with the whole log.
 
-``consecutive``: two observations with none of their key between them. A record is late if it is not
-the newest of its key: it makes two pairs, and refutes one. What it changes is told by the log
-before it, so plans may be done in any order; an alarm counts once, and a refuted one never again.
+``consecutive``: two observations with none of their key between them. A record that comes between
+two makes two pairs, and refutes one: it is late if that was an alarm, or if what comes before it is
+no longer kept. What it changes is told by the log before it, so plans may be done in any order; an
+alarm counts once, and a refuted one never again.
 
 Source: RTMR (state from history, compared with every new record); the sets of pairs are ours [D].
 """
@@ -131,14 +132,25 @@ class LookUp:
         """Alarms of a record and what is kept."""
         others = kept.records
         if self.pairs == "consecutive":
-            others = [] if self.is_late(record, kept) else others[-1:]
+            before, after = neighbours(others, record)
+            known = before is not None or kept.dropped is None
+            others = [one for one in (before, after) if known and one is not None]
         return [pair(record, other) for other in others if matches(record, other, self.pairs)]
 
     def is_late(self, record: Record, kept: Kept) -> bool:
-        """Whether the kept observations cannot tell all that it changes."""
+        """Whether it changes more than what is kept can tell, or refutes what was told."""
         if self.pairs == "consecutive":
-            return bool(kept.records) and record < kept.records[-1]
+            before, after = neighbours(kept.records, record)
+            if before is None:
+                return kept.dropped is not None
+            return after is not None and matches(before, after, self.pairs)
         return kept.dropped is not None and kept.dropped.time >= record.time - REACH
+
+
+def neighbours(records: list[Record], record: Record) -> tuple[Record | None, Record | None]:
+    """The last before a record and the first after it, of some that are in order."""
+    at = bisect(records, record)
+    return (records[at - 1] if at else None), (records[at] if at < len(records) else None)
 
 
 @dataclass
@@ -171,15 +183,14 @@ class Correction:
         events, pairs = self.lake.tables["events"], self.step.pairs
         record = events[seq]
         before = sorted(r for r in events[:seq] if r.key == record.key)
+        timely = set(sealed_rows(self.lake, "alarms", self.step.sealed))
         if pairs == "all":
-            timely = set(sealed_rows(self.lake, "alarms", self.step.sealed))
-            found = {pair(record, other) for other in before if matches(record, other, pairs)}
-            return sorted(found - timely), []
-        at = bisect(before, record)
-        beside = before[max(0, at - 1) : at + 1]
-        refuted = len(beside) == 2 and matches(*beside, pairs)
-        made = [pair(record, other) for other in beside if matches(record, other, pairs)]
-        return made, [pair(*beside)] if refuted else []
+            made = {pair(record, other) for other in before if matches(record, other, pairs)}
+            return sorted(made - timely), []
+        one, other = beside = neighbours(before, record)
+        made = {pair(record, n) for n in beside if n is not None and matches(record, n, pairs)}
+        refuted = one is not None and other is not None and matches(one, other, pairs)
+        return sorted(made - timely), [pair(one, other)] if refuted else []
 
 
 def sealed_rows(lake: Lake, table: str, through: int) -> list[Any]:
@@ -225,10 +236,10 @@ def true_timely(events: list[Record], pairs: Pairs, keep: int) -> set[Pair]:
     """Timely alarms as a function of the log, one record at a time, with nothing kept."""
     found: set[Pair] = set()
     for record in events:
-        before = sorted(r for r in events[: record.seq] if r.key == record.key)
+        mine = [r for r in events[: record.seq] if r.key == record.key]
+        others = sorted(mine)[-keep:]
         if pairs == "consecutive":
-            others = before[-1:] if before and before[-1] < record else []
-        else:
-            others = before[-keep:]
+            older, younger = [r for r in others if r < record], [r for r in others if r > record]
+            others = older[-1:] + younger[:1] if older or len(mine) == len(others) else []
         found |= {pair(record, other) for other in others if matches(record, other, pairs)}
     return found

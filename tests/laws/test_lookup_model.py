@@ -49,7 +49,7 @@ def lived(seed: int, pairs: model.Pairs) -> dict[str, int]:
     source = records(draw)
     chaos = random.Random(seed + 1)  # noqa: S311
     lake = model.Lake(chaos, draw.choice((0.0, 0.1, 0.3)))
-    step = model.LookUp(lake, pairs, 1 if pairs == "consecutive" else draw.randint(1, 4), draw)
+    step = model.LookUp(lake, pairs, draw.randint(1, 4), draw)
     correction, kills = model.Correction(lake, step, draw), 0
     for _ in range(draw.randint(20, 150)):
         try:
