@@ -21,8 +21,8 @@ def test_kept_is_what_the_model_keeps(log: list[tuple[int, int]], keep: int, cut
     for record in records:
         mine = kept[record.key]
         dropped = NEVER if mine.dropped is None else mine.dropped.time
-        newest = not mine.records or record > mine.records[-1]
-        expected[record.seq] = ({r.seq for r in mine.records}, dropped, newest)
+        kept_last_first = [(r.seq, r > record) for r in reversed(mine.records)]
+        expected[record.seq] = (kept_last_first, dropped)
         mine.add(record, keep)
         if record.seq == cut:
             stored = {key: (list(k.records), k.dropped) for key, k in kept.items()}
@@ -38,10 +38,9 @@ def test_kept_is_what_the_model_keeps(log: list[tuple[int, int]], keep: int, cut
     )
     rows = np.array([n for n, r in enumerate(there) if r.seq > cut], np.int64)
     found = compared(pool, rows, keep)
-    told: dict[int, set[int]] = defaultdict(set)
-    for new, old in zip(found.new, found.old, strict=True):
-        assert pool.seqs[old] not in told[int(pool.seqs[new])], "twice"
-        told[int(pool.seqs[new])].add(int(pool.seqs[old]))
-    for row, dropped, newest in zip(rows, found.dropped, found.newest, strict=True):
+    told: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+    for new, old, after in zip(found.new, found.old, found.after, strict=True):
+        told[int(pool.seqs[new])].append((int(pool.seqs[old]), bool(after)))
+    for row, dropped in zip(rows, found.dropped, strict=True):
         seq = int(pool.seqs[row])
-        assert (told[seq], dropped, newest) == expected[seq]
+        assert (told[seq], dropped) == expected[seq]

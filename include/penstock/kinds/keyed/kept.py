@@ -8,10 +8,12 @@ The pool may hold more than is kept: what came later, or what nobody has dropped
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.columns.arrays import Longs
 
 NEVER = -(2**63)
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,16 @@ class Compared:
     """Who is compared with whom; rows are those of the pool.
 
     Attributes:
-        new, old: rows of the pairs: a record, and a kept observation of its key.
+        new, old: rows of the pairs: a record, and a kept observation of its key; those of a record
+            one after the other, the last observation first.
+        after: for each pair whether the observation is after the record, in order of time.
         dropped: for each record that was asked for the newest event time that is not kept, us.
-        newest: for each of them whether it is the newest of its key so far.
     """
 
     new: Longs
     old: Longs
+    after: Bools
     dropped: Longs
-    newest: np.ndarray
 
 
 def compared(pool: Pool, rows: Longs, keep: int) -> Compared:
@@ -65,7 +68,13 @@ def compared(pool: Pool, rows: Longs, keep: int) -> Compared:
     least = np.minimum.accumulate(ages[::-1])[::-1]
     mine = place[rows]
     at = np.searchsorted(least, ages[mine]) - 1  # the last in order of time that came before
-    return _walked(pool, order, rows, mine, at, first[mine], ages, keep)
+    nth, there, dropped = _walked(at, mine, first[mine], ages, keep)
+    whole = pool.dropped[pool.keys[rows]]
+    times = pool.times[order]
+    beyond = np.where(dropped < 0, NEVER, times[dropped])
+    by_record = np.argsort(nth, kind="stable")
+    nth, there = nth[by_record], there[by_record]
+    return Compared(rows[nth], order[there], there > mine[nth], np.maximum(whole, beyond))
 
 
 def _ages(seqs: Longs, keys: Longs) -> Longs:
@@ -76,24 +85,31 @@ def _ages(seqs: Longs, keys: Longs) -> Longs:
 
 
 def _walked(
-    pool: Pool, order: Longs, rows: Longs, mine: Longs, at: Longs, first: Longs, ages: Longs,
-    keep: int,
-) -> Compared:  # fmt: skip
-    """Go back from the newest that came before, one step for all records at once."""
-    newest = (at < first) | (at < mine)
-    dropped = pool.dropped[pool.keys[rows]].copy()
-    found, active = np.zeros(len(rows), np.int64), np.flatnonzero(at >= first)
-    new, old = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    at: Longs, mine: Longs, first: Longs, ages: Longs, keep: int
+) -> tuple[Longs, Longs, Longs]:
+    """Go back from the last that came before, one step for all records at once.
+
+    Args:
+        at: where each record begins; places in order.
+        mine: its own place.
+        first: the first place of its key.
+        ages: by place.
+        keep: so many are taken.
+
+    Returns:
+        Numbers of records and the places taken for them; for each record the next one, or -1.
+    """
+    at, found = at.copy(), np.zeros(len(mine), np.int64)
+    beyond, active = np.full(len(mine), -1), np.flatnonzero(at >= first)
+    who, where = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     while len(active):
-        here = at[active]
-        before = ages[here] < ages[mine[active]]
-        some = active[before]
-        kept = found[some] < keep
-        new.append(rows[some[kept]])
-        old.append(order[at[some[kept]]])
-        more = some[~kept]
-        dropped[more] = np.maximum(dropped[more], pool.times[order[at[more]]])
+        some = active[ages[at[active]] < ages[mine[active]]]
+        taken = some[found[some] < keep]
+        who.append(taken)
+        where.append(at[taken])
+        more = some[found[some] == keep]
+        beyond[more] = at[more]
         found[some] += 1
         at[active] -= 1
         active = active[(at[active] >= first[active]) & (found[active] <= keep)]
-    return Compared(np.concatenate(new), np.concatenate(old), dropped, newest)
+    return np.concatenate(who), np.concatenate(where), beyond
