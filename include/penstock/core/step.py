@@ -65,6 +65,16 @@ class StepSpec(ABC):
         return tuple(key.name for key in self.keys)
 
     @property
+    def identity(self) -> tuple[Column, ...]:
+        """What tells an answer from all others of its window: of most kinds the keys."""
+        return self.keys
+
+    @property
+    def identity_names(self) -> tuple[str, ...]:
+        """Names of these columns."""
+        return tuple(column.name for column in self.identity)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns of ``events`` the step reads, besides event time and position; sorted."""
         return tuple(sorted({*self.key_names} | columns_of(self.where) | self.reads))

@@ -41,7 +41,7 @@ class Comparison:
     ) -> None:
         self.frames, self.tables, self.types = Frames(spark), tables, types
         self.step, self.at, self.scope, self.finished = step, at, scope, finished
-        self.by = ["window_start", *step.key_names]
+        self.by = ["window_start", *step.identity_names]
         self.done = at.done
 
     def _sealed(self, frame: DataFrame) -> DataFrame:

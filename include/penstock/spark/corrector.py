@@ -138,7 +138,7 @@ class Corrector:
 
     def _there(self, plan: CorrectionPlan, low: int, high: int) -> pa.Table:
         """Windows and keys that the plan has answered already, whoever did, under any cut."""
-        names, within = ["window_start", *self.step.key_names], ((low, high - 1),)
+        names, within = ["window_start", *self.step.identity_names], ((low, high - 1),)
         return read_table(self.answers, names, self._mine(plan), Spans("window_start", within))
 
     @staticmethod
@@ -238,7 +238,7 @@ class Corrector:
     def _semi_join(self, found: pa.Table, wanted: pa.Table | None) -> pa.Table:
         if wanted is None:
             return found
-        names = ["window_start", *self.step.key_names]
+        names = ["window_start", *self.step.identity_names]
         wanted = self.wire.to_inner(wanted)
         at = wanted.schema.get_field_index("window_start")
         starts = pc.cast(wanted["window_start"], pa.int64())
@@ -274,7 +274,7 @@ class Corrector:
         rows = pa.table({n: columns[n] for n in schema.names}).cast(schema)
         if known is None:
             return rows, 0  # a first answer changes none
-        names = ["window_start", *self.step.key_names]
+        names = ["window_start", *self.step.identity_names]
         before = [*(v.name for v in self.step.values), "n_records", "revision"]
         old = known.select([*names, *before]).rename_columns(
             [*names, *(f"old_{n}" for n in before)]

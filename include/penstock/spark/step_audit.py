@@ -192,7 +192,7 @@ class StepAudit:
             out.append(
                 {
                     "window_start": instant(_micros_of(cells["window_start"])).isoformat(),
-                    "key": {k: str(cells[k]) for k in self.step.key_names},
+                    "key": {k: str(cells[k]) for k in self.step.identity_names},
                     "what": kind,
                     "expected": json.dumps(expected, default=str),
                     "found": json.dumps(found, default=str),

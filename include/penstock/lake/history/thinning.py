@@ -136,7 +136,7 @@ def replaced(answers: pa.Table, step: StepSpec) -> pa.Table:
 
     Timely ones and those of a history stay: how far off they were is told by them.
     """
-    known = ["window_start", *step.key_names, "through_seq", "revision", "reason"]
+    known = ["window_start", *step.identity_names, "through_seq", "revision", "reason"]
     corrected = answers.filter(pc.field("reason") == LATE).select(known)
     now = in_force(answers, step).select(known)
     return corrected.group_by(known).aggregate([]).join(now, known, join_type="left anti")

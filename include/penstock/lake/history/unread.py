@@ -64,7 +64,7 @@ def in_force(step: Definition) -> str:
 
 def pair(step: Definition) -> str:
     """The columns in SQL that an answer is known by: its window and keys."""
-    return ", ".join([BY, *map(quoted, step.key_names)])
+    return ", ".join([BY, *map(quoted, step.identity_names)])
 
 
 def answers(

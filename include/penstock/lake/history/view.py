@@ -59,7 +59,7 @@ def late_at(
 
 def in_force(answers: pa.Table, step: Definition) -> pa.Table:
     """One row per window and key: the answer that has seen most of the log."""
-    by = ["window_start", *step.key_names]
+    by = ["window_start", *step.identity_names]
     ordered = answers.sort_by([("through_seq", "ascending"), ("revision", "ascending")])
     ordered = ordered.append_column(ROW, pa.array(range(ordered.num_rows), pa.int64()))
     last = ordered.group_by(by, use_threads=False).aggregate([(ROW, "last")])
@@ -77,7 +77,7 @@ def preloaded(
         at: the position.
         columns: wanted besides what answers are known by; none: all.
     """
-    known = ["window_start", *step.key_names, "through_seq", "revision"]
+    known = ["window_start", *step.identity_names, "through_seq", "revision"]
     mine = (pc.field("reason") == BACKFILL) & (pc.field("through_seq") <= at.seq)
     mine &= pc.field("plan").isin(pa.array(sorted(at.done), pa.int64()))
     names = [*known, *columns] if columns else None

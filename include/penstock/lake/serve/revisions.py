@@ -168,7 +168,7 @@ def _asked(
 
 
 def _wanted(step: Definition, pipeline: Pipeline, keys: Mapping[str, str]) -> pc.Expression:
-    types, wanted = {key.name: key.type for key in step.keys}, pc.scalar(True)
+    types, wanted = {key.name: key.type for key in step.identity}, pc.scalar(True)
     for name, text in keys.items():
         if name not in types:
             known = ", ".join(types) or "none"
@@ -181,7 +181,7 @@ def _wanted(step: Definition, pipeline: Pipeline, keys: Mapping[str, str]) -> pc
 
 
 def _order(step: Definition) -> str:
-    return ", ".join(["window_start DESC", *map(quoted, step.key_names)])
+    return ", ".join(["window_start DESC", *map(quoted, step.identity_names)])
 
 
 def _value(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -231,7 +231,7 @@ def _shown(row: dict[str, Any], step: Definition) -> Shown:
     return Shown(
         start=row["window_start"],
         end=row["window_end"],
-        key=tuple(row[k] for k in step.key_names),
+        key=tuple(row[k] for k in step.identity_names),
         first={n: row[f"first_{n}"] for n in names} if known else None,
         first_reason=row["first_reason"] or "",
         now={n: row[n] for n in names},
