@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ from penstock.core.slack import BlockKind
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
-from penstock.kinds.windowed.mapper import Classes, map_records
+from penstock.kinds.classes import Classes
+from penstock.kinds.windowed.mapper import map_records
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.offset import StepOffset
 from penstock.spark.state_host import Hand, StateHost
@@ -58,7 +60,7 @@ def reduce(
     found = [PACKET.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
         rows = incoming.filter(pc.equal(incoming["shard"], shard))
-        host = StateHost(steps, hand)
+        host = StateHost(steps, hand, Path())
         host.init(FakeHandle(states.setdefault(shard, {})))
         cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
         frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]

@@ -140,7 +140,7 @@ def _convert(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression:
 
 def _leaf(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression | None:
     if isinstance(node, sql.Column):
-        return _column(node.name, columns)
+        return _column(".".join(part.name for part in node.parts), columns)
     if isinstance(node, sql.Boolean):
         return Literal(bool(node.this))
     if isinstance(node, sql.Literal):

@@ -256,7 +256,7 @@ class Corrector:
         count = found.num_rows
         values = self.wire.layout.finish(found)
         columns = {
-            **self.wire.keys_of(found),
+            **self.wire.known_by(found),
             "window_start": instants(start),
             "window_end": instants(start + self.step.window.size),
             **values,

@@ -24,7 +24,7 @@ def starts_of(wanted: pa.Table) -> Longs:
 
 def panes_of_shards(wire: Wire) -> pa.Schema:
     """Of partials on their way from the first job to the second."""
-    return pa.schema([pa.field("shard", pa.int64()), *wire.panes])
+    return pa.schema([pa.field("shard", pa.int64()), *wire.parts])
 
 
 def mapping(
@@ -40,7 +40,7 @@ def mapping(
             events = pa.Table.from_batches([batch]).cast(wanted)
             partials = wire.to_inner(map_records(step, events, NO_MARKS))
             shard = hash_rows([partials[k] for k in wire.layout.keys], partials.num_rows) % tasks
-            columns = {n: partials[n] for n in wire.panes.names}
+            columns = {n: partials[n] for n in wire.parts.names}
             yield from (
                 pa.table({"shard": shard, **columns}).cast(panes_of_shards(wire)).to_batches()
             )
@@ -56,7 +56,7 @@ def reducing(
     def reduced(table: pa.Table) -> pa.Table:
         reached("correct windows")
         wire = Wire(step)
-        partials = table.select(wire.panes.names)
+        partials = table.select(wire.parts.names)
         panes = np.asarray(partials["pane"])
         nothing = np.zeros(len(panes), np.int64)
         windows = to_windows(wire.inner, partials, nothing, windows_a_pane(step.window, panes))

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake.transaction import AddAction
 
 from penstock.columns.packets import ANSWER, LATE, WRITTEN, message, messages_in, packets, table_in
@@ -68,7 +67,7 @@ class StepRows:
         count = partials.num_rows
         start = np.asarray(partials["window_start"])
         columns = {
-            **self.wire.keys_of(partials),
+            **self.wire.known_by(partials),
             "window_start": instants(start),
             "window_end": instants(start + self.step.window.size),
             "n_records": partials["n_records"],
@@ -115,8 +114,7 @@ class Writer:
         if partials.nbytes < self._large or not partials.num_rows:
             return packets(shard, kind, partials)
         try:
-            told = {"rows": partials.num_rows, "pairs": pairs_of(partials),
-                    "file": asdict(self._written(kind, partials, tick))}  # fmt: skip
+            told = {"rows": partials.num_rows, "file": asdict(self._written(kind, partials, tick))}
         except (TerminalError, UnwrittenError) as failed:  # the driver says it, of this step alone
             told = {"error": str(failed), "terminal": isinstance(failed, TerminalError)}
         return message(shard, WRITTEN, {"kind": kind, **told})
@@ -141,13 +139,11 @@ class Result:
         partials: that are to be written still.
         files: that hold the others.
         rows: how many there are in both.
-        pairs: (record, window) that they count.
     """
 
     partials: pa.Table
     files: tuple[AddAction, ...]
     rows: int
-    pairs: int
 
     @classmethod
     def of(cls, received: pa.Table, kind: int, schema: pa.Schema) -> "Result":
@@ -162,10 +158,4 @@ class Result:
             raise (TerminalError if failed["terminal"] else TransientError)(failed["error"])
         partials = table_in(received, kind, schema)
         files = tuple(AddAction(**m["file"]) for m in told)
-        rows, pairs = (sum(m[name] for m in told) for name in ("rows", "pairs"))
-        return cls(partials, files, rows + partials.num_rows, pairs + pairs_of(partials))
-
-
-def pairs_of(partials: pa.Table) -> int:
-    """Pairs (record, window) that some partials count."""
-    return pc.sum(partials["n_records"]).as_py() or 0
+        return cls(partials, files, sum(m["rows"] for m in told) + partials.num_rows)
