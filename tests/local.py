@@ -27,6 +27,7 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.corrector import Corrector
 from penstock.spark.follow import StepStart
+from penstock.spark.query import RUNS
 from penstock.spark.recompute import mapping, reducing, starts_of
 from penstock.spark.results import Writer
 from penstock.spark.sink import QuerySink, StepSink
@@ -120,7 +121,8 @@ class LocalQuery:
             batches = list(reader.read(part))
             if batches:
                 incoming.append(pa.Table.from_batches(batches))
-        rows = reduce(self.steps, states, pa.concat_tables(incoming), hand=self.hand)
+        runs = self.folder / RUNS
+        rows = reduce(self.steps, states, pa.concat_tables(incoming), hand=self.hand, folder=runs)
         self.dies()
         (self.folder / "state" / str(number)).write_bytes(pickle.dumps(states))
         self.sink(_Frame(rows), number)

@@ -55,12 +55,13 @@ def reduce(
     incoming: pa.Table,
     pieces: int = 1,
     hand: Hand = as_rows,
+    folder: Path = Path(),
 ) -> pa.Table:
     """What the state host gives for one micro-batch, all shards; changes ``states``."""
     found = [PACKET.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
         rows = incoming.filter(pc.equal(incoming["shard"], shard))
-        host = StateHost(steps, hand, Path())
+        host = StateHost(steps, hand, folder)
         host.init(FakeHandle(states.setdefault(shard, {})))
         cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
         frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]

@@ -4,7 +4,7 @@ Kinds share a *frame*: those of windows of event time have ``kinds/windowed``. D
 docs/decisions/0029-kinds-of-step.md.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -71,8 +71,30 @@ class Reduced:
     classes: Classes = field(default_factory=Classes)
 
 
+class Results(Protocol):
+    """What a kind says of its results."""
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """Columns of ``late`` that are the kind's own."""
+
+    def finish(self, table: pa.Table) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+        """The step's values, by name, of a table of answers as they leave the reducer.
+
+        Raises:
+            TerminalError: a value has no place in the answers.
+        """
+
+
 class Wire(Protocol):
-    """Schemas of a step's tables on the way; instants as keys travel as whole microseconds."""
+    """Schemas of a step's tables on the way."""
+
+    @property
+    def layout(self) -> Results:
+        """Of the results."""
+
+    def known_by(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
+        """The columns that results are known by, as declared."""
 
     @property
     def parts(self) -> pa.Schema:

@@ -21,8 +21,8 @@ from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
+from penstock.kinds.frame import frame_of
 from penstock.kinds.windowed.layout import instants
-from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.position import SPEED
 from penstock.lake.storage.drafts import write_file
 from penstock.lake.storage.durable import sync_file
@@ -49,7 +49,7 @@ class StepRows:
     """Makes rows of ``late`` and ``answers`` of one step's partials, wherever that is."""
 
     def __init__(self, tables: Tables, step: StepSpec) -> None:
-        self.step, self.wire = step, Wire(step)
+        self.step, self.wire = step, frame_of(step).wire(step)
         late, answers = tables.late(step, self.wire.layout.fields), tables.answers(step)
         self.specs = {LATE: late, ANSWER: answers}
 
