@@ -12,11 +12,14 @@ from penstock.core.kinds import KINDS, part
 ROOT = Path(__file__).parents[3]
 PARTS = {
     "config": {"CONFIG"},
+    "frame": {"FRAME"},
     "layout": {"LAYOUT"},
     "truth": {"values", "same"},
     "views": {"views"},
     "raw": {"names", "columns", "unequal"},
 }
+BEGUN = {"lookup"}
+"""No pipeline file may name it before late records are repaired and audits compare it."""
 KNOWN = {"aggregate": {"lake/proof/figures.py"}}
 """A coverage threshold is of measures: only aggregates have one."""
 
@@ -48,7 +51,7 @@ def test_every_kind_has_every_part(kind: str) -> None:
 
 def test_every_folder_of_a_kind_is_registered() -> None:
     folders = {p.parent.name for p in (ROOT / "include/penstock/kinds").glob("*/spec.py")}
-    assert folders == {*KINDS}
+    assert folders - BEGUN == {*KINDS}
 
 
 def test_reading_a_pipeline_file_loads_no_column_and_no_engine() -> None:
