@@ -75,6 +75,11 @@ def _is_of(process: psutil.Process, host: str) -> bool:
     return spark and host in words
 
 
+def nodes_asked_for() -> int:
+    """Nodes that tests are to run on; 0: on the cores of this machine."""
+    return int(os.environ.get("PENSTOCK_TEST_NODES", "0"))
+
+
 def two_free_ports() -> int:
     """The first of two in a row that nobody listens on."""
     while True:
