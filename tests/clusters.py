@@ -58,21 +58,39 @@ class TestCluster:
         host = next(node.host for node in self.state.nodes if node.name == name)
         signal_all(self.processes(host), signal.SIGKILL)
 
+    @property
+    def executors(self) -> list[psutil.Process]:
+        """Of all nodes."""
+        hosts = {node.host for node in self.state.nodes}
+        return [p for host in hosts for p in self._of(host) if "--executor-id" in _words(p)]
+
     def processes(self, host: str) -> list[psutil.Process]:
         """The worker with an address, and its executors."""
-        mine = marked(control.mark_of(self.settings))
-        found = [p for p in psutil.process_iter() if p.pid in mine and _is_of(p, host)]
+        found = self._of(host)
         assert found, f"nobody is {host}"
         return found
 
+    def _of(self, host: str) -> list[psutil.Process]:
+        mine = marked(control.mark_of(self.settings))
+        return [p for p in psutil.process_iter() if p.pid in mine and _is_of(p, host)]
+
 
 def _is_of(process: psutil.Process, host: str) -> bool:
-    try:
-        words = process.cmdline()
-    except psutil.Error:
-        return False
+    words = _words(process)
     spark = any("deploy.worker.Worker" in w or "CoarseGrainedExecutor" in w for w in words)
     return spark and host in words
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def nodes_asked_for() -> int:
+    """Nodes that tests are to run on; 0: on the cores of this machine."""
+    return int(os.environ.get("PENSTOCK_TEST_NODES", "0"))
 
 
 def two_free_ports() -> int:

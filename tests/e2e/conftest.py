@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from penstock.config.settings import Settings
-from tests.clusters import two_free_ports
+from tests.clusters import nodes_asked_for, two_free_ports
 from tests.e2e.browsing import PATIENCE, fill_login, new_context
 from tests.e2e.rides import LOOP, RideFiles
 from tests.e2e.running import Embedded, Rest, eventually, free_port
@@ -31,7 +31,7 @@ def embedded(request: pytest.FixtureRequest) -> Iterator[Embedded]:
     shutil.copy(Settings().root / "include" / "pipelines" / "flights.yaml", pipelines)
     cluster, port = folder / "cluster.yaml", two_free_ports()
     text = f"master: {{port: {port}}}\nworker: {{memory: 512m}}\n"
-    nodes = int(os.environ.get("PENSTOCK_TEST_NODES", "0"))
+    nodes = nodes_asked_for()
     cluster.write_text(text + (f"nodes: {{start: {nodes}}}\n" if nodes else ""))
     settings = Settings(
         home=folder / "home", port=free_port(), pipelines=pipelines, cluster=cluster,

@@ -20,7 +20,7 @@ from penstock.spark.session import configuration, open_session, settings_of
 from penstock.spark.stream_host import StreamHost
 from tests import reference as ref
 from tests.answers import blocks_of
-from tests.clusters import a_cluster
+from tests.clusters import a_cluster, nodes_asked_for
 from tests.doubles import RecordingPulse, RisingClock, deadly_commits
 from tests.lakes import Lake, World
 from tests.steps import HOURLY, HOURLY_REF, LAST, LAST_REF, SINCE, SINCE_REF, make_pipeline
@@ -40,7 +40,7 @@ def python_path() -> str:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """On this machine; with PENSTOCK_TEST_NODES=n on a cluster of so many nodes."""
     os.environ["PYTHONPATH"] = python_path()  # Spark's workers import penstock and tests, too
-    nodes = int(os.environ.get("PENSTOCK_TEST_NODES", "0"))
+    nodes = nodes_asked_for()
     if nodes:
         with on_nodes(tmp_path_factory.mktemp("cluster"), nodes) as session:
             yield session

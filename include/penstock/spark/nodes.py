@@ -91,6 +91,8 @@ def on_a_cluster(settings: Settings) -> dict[str, str]:
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.shuffleBlocks.enabled": "true",
         "spark.storage.decommission.rddBlocks.enabled": "true",
+        # How often a node that goes looks whether its blocks have moved; Spark's own is 30 s.
+        "spark.storage.decommission.replicationReattemptInterval": "1s",
         f"{allocation}.enabled": "true",
         f"{allocation}.shuffleTracking.enabled": "true",
         f"{allocation}.executorIdleTimeout": NEVER,

@@ -74,8 +74,10 @@ def docker(world, words):
             return "\n".join(world["containers"])
         case ["inspect", *names]:
             return json.dumps([inspected(world, name) for name in names])
-        case ["top", name]:
-            return "java CoarseGrainedExecutorBackend\n" * world["containers"][name]["executors"]
+        case ["top", name, "-eo", "pid,caught,args"]:
+            head = "    PID           CAUGHT COMMAND\n  9000000 0000000020000000 java Worker\n"
+            one = "9000001 0000000020000000 java CoarseGrainedExecutorBackend --cores 1\n"
+            return head + one * world["containers"][name]["executors"]
         case _:
             return change(world, words)
 

@@ -26,6 +26,7 @@ from penstock.runtime.cluster.docker import (
     Docker,
     is_same_folder,
 )
+from penstock.runtime.cluster.executors import Farewell
 from penstock.runtime.cluster.master import ALIVE, DECOMMISSIONED, workers
 from penstock.runtime.cluster.pool import number_of, offered
 
@@ -57,7 +58,7 @@ class Compose:
         self._master: Container | None = None
         self._workers: dict[str, str] = {}
         self._until: dict[str, float] = {}
-        self._asked: set[str] = set()
+        self._told: dict[str, Farewell] = {}
         self._look_due = self._add_due = 0.0
 
     def check(self) -> None:
@@ -155,19 +156,22 @@ class Compose:
         self._nodes = {name: c for c in found if (name := _name(c))}
         self._workers = {} if self._master is None else workers(PAGE.format(self._master.address))
         self._until = {n: until for n, until in self._until.items() if n in self._nodes}
-        self._asked &= self._until.keys()
+        self._told = {n: told for n, told in self._told.items() if n in self._until}
 
     def _keep_running(self, container: str) -> None:
         self._docker.ask("update", "--restart", "unless-stopped", container)
 
     def _drained(self, name: str, node: Container) -> None:
-        busy = node.is_running and "CoarseGrainedExecutor" in self._docker.ask("top", node.id)
+        executors = self._docker.executors(node.id) if node.is_running else []
         # A worker that has not registered yet would die of the signal, and Docker start it again.
-        if name not in self._asked and (busy or self._workers.get(node.address) == ALIVE):
+        if name not in self._told and (executors or self._workers.get(node.address) == ALIVE):
+            self._told[name] = Farewell(executors)
             self._docker.ask("kill", "-s", "PWR", node.id)
-            self._asked.add(name)
-        elif not busy or time.monotonic() > self._until[name]:
-            if busy:
+            return
+        if name in self._told:
+            self._told[name].look(executors, time.monotonic())
+        if not executors or time.monotonic() > self._until[name]:
+            if executors:
                 log.warning("not drained in time, ended by force node=%s", name)
             self._docker.ask("rm", "-f", node.id)
             del self._nodes[name], self._until[name]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.core.errors import ConfigError, TransientError
+from penstock.runtime.cluster.executors import PROGRAM, Executor
 
 SECONDS = 120
 """For a command; a start of a container takes seconds."""
@@ -132,6 +133,16 @@ class Docker:
         return self.containers(
             *self.ask("ps", "-aq", "--filter", f"label={PROJECT}={name}").split()
         )
+
+    def executors(self, container: str) -> list[Executor]:
+        """Those that run in a container, by the host's numbers.
+
+        Raises:
+            TransientError: Docker does not answer, or the container does not run.
+        """
+        told = self.ask("top", container, "-eo", "pid,caught,args")
+        rows = (line.split(None, 2) for line in told.splitlines() if PROGRAM in line)
+        return [Executor.of(int(pid), caught) for pid, caught, _ in rows]
 
     def _said(self, words: tuple[str, ...]) -> str:
         try:

@@ -11,16 +11,16 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import jwt
-import psutil
 
 from penstock.config.cluster import Cluster
 from penstock.config.settings import Settings
 from penstock.control.nodes import DEFAULTS, DOWN, DRAINING, REGISTERED, STARTING, NodeState
 from penstock.core.clock import Clock
+from penstock.runtime.cluster.executors import Farewell, executors_of
 from penstock.runtime.cluster.master import ALIVE, workers
 from penstock.runtime.cluster.pool import number_of, offered
 from penstock.runtime.cluster.state import ClusterFiles
@@ -58,7 +58,7 @@ class _Node:
     child: Child
     host: str
     drains_until: float | None = None
-    asked: bool = field(default=False)
+    farewell: Farewell | None = None
 
 
 class Standalone:
@@ -140,13 +140,17 @@ class Standalone:
 
     def _drained(self, name: str, node: _Node) -> None:
         pid, now = node.child.pid, time.monotonic()
-        if pid is not None and not node.asked and node.child.is_running:
+        executors = executors_of(pid)
+        if pid is not None and node.farewell is None and node.child.is_running:
+            node.farewell = Farewell(executors)
             os.kill(pid, signal.SIGPWR)
-            node.asked = True
             return
+        if node.farewell is not None:
+            node.farewell.look(executors, now)
         assert node.drains_until is not None  # noqa: S101
-        if not node.child.is_running or not _executors(pid) or now > node.drains_until:
-            if node.child.is_running and _executors(pid):
+        busy = node.child.is_running and executors
+        if not busy or now > node.drains_until:
+            if busy:
                 log.warning("not drained in time, ended by force node=%s", name)
             node.child.request_stop()
             node.child.finish_stop(now + GRACE.total_seconds())
@@ -214,14 +218,3 @@ def write_conf(files: ClusterFiles) -> None:
         "spark.decommission.enabled": "true",
     }
     write_spark_defaults(files.conf / DEFAULTS, told["talk"], lines)
-
-
-def _executors(worker: int | None) -> list[int]:
-    """Processes that run tasks for a worker."""
-    if worker is None:
-        return []
-    try:
-        children = psutil.Process(worker).children(recursive=True)
-        return [c.pid for c in children if any("CoarseGrainedExecutor" in w for w in c.cmdline())]
-    except psutil.NoSuchProcess:
-        return []
