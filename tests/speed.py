@@ -167,14 +167,14 @@ def _incoming(step: StepSpec, events: pa.Table, tick: Tick) -> pa.Table:
 
 def _note(step: StepSpec, found: pa.Table, out: Answered) -> None:
     wire = Wire(step)
-    answers = table_in(found, ANSWER, wire.windows)
+    answers = table_in(found, ANSWER, wire.answers)
     measures = wire.layout.finish(answers)
     for i, row in enumerate(answers.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
         assert pair not in out.timely, f"two timely answers of {pair}"
         values = {name: column[i].as_py() for name, column in measures.items()}
         out.timely[pair] = values | {"n_records": row["n_records"], "seq": row["last_seq"]}
-    late = table_in(found, LATE, wire.windows)
+    late = table_in(found, LATE, wire.answers)
     for i, row in enumerate(late.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
         out.late.setdefault(pair, []).append(late.slice(i, 1))

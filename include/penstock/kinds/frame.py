@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from penstock.columns.arrays import Longs
 from penstock.columns.marks import Marks
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
@@ -139,6 +140,26 @@ class Reducer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Which answers a correction asks for.
+
+    Attributes:
+        low, high: of windows that start in [low, high), us.
+        starts: of these only the windows that start there, us; none: all.
+        watermark: of windows that end by then, us.
+        after_seq, answered: not of windows that end by ``answered`` (us) and hold no record after
+            this position: what an earlier history has answered.
+    """
+
+    low: int
+    high: int
+    starts: Longs | None
+    watermark: int
+    after_seq: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """How the kinds of a frame go through the runners.
 
@@ -150,6 +171,10 @@ class Frame:
         mapper: of a step; with the watermarks in force, and the watermark of the start whose state
             is rebuilt, or none.
         reducer: of a step; with the shard's state, and the folder of what is too large for it.
+        again: a step's answers, as ``answers`` of its wire, that a correction asks for, from the
+            parts of all records of some keys that it may need.
+        by_key: whether an answer hangs on the records of its key wherever they stand, so that a
+            late one may take answers back; else on those of its window alone.
     """
 
     columns: Callable[[StepSpec], list[str]]
@@ -157,6 +182,8 @@ class Frame:
     wire: Callable[[StepSpec], Wire]
     mapper: Callable[[StepSpec, Marks, int | None], Mapper]
     reducer: Callable[[StepSpec, State, Path], Reducer]
+    again: Callable[[StepSpec, pa.Table, Asked], pa.Table]
+    by_key: bool = False
 
 
 def frame_of(step: StepSpec) -> Frame:

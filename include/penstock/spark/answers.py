@@ -47,6 +47,7 @@ def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> Dat
         .groupBy(*by)
         .agg(newest.alias("newest"))
         .select(*by, "newest.*")
+        .where(F.col("n_records") > 0)  # others were taken back
         .select(*spec.schema.names)
     )
 

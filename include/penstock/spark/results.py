@@ -16,13 +16,12 @@ import pyarrow as pa
 from deltalake.transaction import AddAction
 
 from penstock.columns.packets import ANSWER, LATE, WRITTEN, message, messages_in, packets, table_in
-from penstock.columns.types import INSTANT
+from penstock.columns.types import INSTANT, instants
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import frame_of
-from penstock.kinds.windowed.layout import instants
 from penstock.lake.history.position import SPEED
 from penstock.lake.storage.drafts import write_file
 from penstock.lake.storage.durable import sync_file

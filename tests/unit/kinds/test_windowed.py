@@ -95,7 +95,7 @@ def test_instants_as_keys_travel_as_microseconds_and_come_back() -> None:
     seen = pa.array([3 * SECOND, None], pa.int64()).cast(INSTANT)
     inner = wire.to_inner(one.append_column("seen", seen))
     assert (inner["seen"].type, inner["seen"].to_pylist()) == (pa.int64(), [3 * SECOND, None])
-    assert wire.parts.field("seen").type == wire.windows.field("seen").type == pa.int64()
+    assert wire.parts.field("seen").type == wire.answers.field("seen").type == pa.int64()
     assert wire.parts.field("site").type == pa.string()
     keys = wire.known_by(inner)
     assert keys["seen"].type == INSTANT

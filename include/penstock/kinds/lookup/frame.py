@@ -2,8 +2,9 @@
 
 from penstock.core.window import BEGINNING
 from penstock.kinds.frame import Frame
+from penstock.kinds.lookup.again import again
 from penstock.kinds.lookup.mapper import Mapper, columns_of
 from penstock.kinds.lookup.reducer import Reducer
 from penstock.kinds.lookup.wire import Wire
 
-FRAME = Frame(columns_of, lambda *_: BEGINNING, Wire, Mapper, Reducer)
+FRAME = Frame(columns_of, lambda *_: BEGINNING, Wire, Mapper, Reducer, again, by_key=True)

@@ -72,7 +72,7 @@ def _beside(step: LookupSpec, pool: pa.Table, rows: Longs, told: Compared) -> Fo
     unknown = (low < 0) & (told.dropped != NEVER)
     between = np.flatnonzero((low >= 0) & (high >= 0))
     refutes = np.zeros(len(rows), bool)
-    refutes[between] = matching(step, pool, *_by_age(pool, low[between], high[between]))
+    refutes[between] = matching(step, pool, *by_age(pool, low[between], high[between]))
     pairs = [(rows[mine], side[mine]) for side in (low, high)
              for mine in (np.flatnonzero((side >= 0) & ~unknown),)]  # fmt: skip
     new, old = (np.concatenate(some) for some in zip(*pairs, strict=True))
@@ -80,7 +80,7 @@ def _beside(step: LookupSpec, pool: pa.Table, rows: Longs, told: Compared) -> Fo
     return Found(new[holds], old[holds], rows[unknown | refutes])
 
 
-def _by_age(pool: pa.Table, some: Longs, others: Longs) -> tuple[Longs, Longs]:
+def by_age(pool: pa.Table, some: Longs, others: Longs) -> tuple[Longs, Longs]:
     """Of pairs those that came later, and those that came before."""
     seqs = np.asarray(pool[SEQ])
     later = seqs[some] > seqs[others]

@@ -2,6 +2,7 @@
 
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Frame
+from penstock.kinds.windowed.again import again
 from penstock.kinds.windowed.mapper import Mapper, columns_of
 from penstock.kinds.windowed.reducer import Reducer
 from penstock.kinds.windowed.wire import Wire
@@ -12,4 +13,4 @@ def since(step: StepSpec, watermark: int) -> int:
     return watermark - step.window.size
 
 
-FRAME = Frame(columns_of, since, Wire, Mapper, lambda step, state, _: Reducer(step, state))
+FRAME = Frame(columns_of, since, Wire, Mapper, lambda step, state, _: Reducer(step, state), again)

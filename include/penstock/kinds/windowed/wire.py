@@ -25,16 +25,11 @@ class Wire(Way):
         return self.layout.schema("pane", "closed")
 
     @cached_property
-    def windows(self) -> pa.Schema:
-        """As they leave the reducer."""
+    def answers(self) -> pa.Schema:
+        """As windows leave the reducer."""
         return self.layout.schema("window_start")
 
     @property
     def late(self) -> pa.Schema:
         """The same."""
-        return self.windows
-
-    @property
-    def answers(self) -> pa.Schema:
-        """The same."""
-        return self.windows
+        return self.answers

@@ -17,7 +17,7 @@ from penstock.core.measure import ColumnType
 from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import Standing
 from penstock.lake.history.unread import answers as rows_at
-from penstock.lake.history.unread import asking, in_force, pair, quoted
+from penstock.lake.history.unread import asking, newest, pair, quoted
 from penstock.lake.ingest.cast import cast
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.tables import Tables
@@ -207,7 +207,7 @@ def _beside(step: Definition, some: str) -> str:
     any_changed = " OR ".join(quoted(f"changed_{n}") for n in names)
     return (
         f"WITH asked AS (SELECT answer.* FROM answer {some}),"  # noqa: S608
-        f" force AS ({in_force(step).replace('{rows}', 'asked')}),"
+        f" force AS ({newest(step).replace('{rows}', 'asked')}),"
         f" early AS (SELECT {by}, {first}, reason AS first_reason FROM asked"
         f" WHERE reason IN ('{SPEED}', '{BACKFILL}')"
         f" QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY through_seq DESC) = 1),"
