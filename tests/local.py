@@ -191,7 +191,7 @@ class LocalCorrector(Corrector):
     ) -> pa.Table:
         asked, keys = self._asked(plan, low, high, wanted)
         events = self._events(plan)
-        if not self.frame.by_key:
+        if not self.step.by_key:
             times = np.asarray(pc.cast(events["event_time"], pa.int64()))
             inside = np.zeros(len(times), bool)
             for since, until in self._spans(plan, low, high, asked.starts):

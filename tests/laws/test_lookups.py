@@ -3,9 +3,7 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from penstock.kinds.lookup.spec import LookupSpec, Pairs
@@ -13,43 +11,11 @@ from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.view import late_at
 from tests import lookup_model as model
-from tests import reference as ref
-from tests.answers import blocks_of
-from tests.lakes import Lake, make_lake
-from tests.streams import SECOND, instant, us, write_jsonl
+from tests.lakes import Lake
+from tests.lookups import alarms, logged, lookup_lake, seen
+from tests.streams import SECOND, us, write_jsonl
 
 pytestmark = pytest.mark.law
-NOBODY = ref.Step(("site",), ref.Window(SECOND, SECOND), (), ())
-"""The oracle of windows has nothing to say."""
-
-
-def config(pairs: Pairs, keep: int) -> dict[str, Any]:
-    within = {"within": f"PT{model.REACH}S"} if pairs is Pairs.ALL else {}
-    return {"kind": "lookup", "keys": ["site"], "keep": {"last": keep}, "pairs": pairs.value,
-            "columns": ["code"], "alarm": "new.code <> old.code", **within}  # fmt: skip
-
-
-def rows(draw: random.Random, count: int) -> list[dict[str, Any]]:
-    clock, found = 0, []
-    for _ in range(count):
-        clock += draw.randint(0, 2)
-        at = 1_700_000_000 + clock - draw.choice((0, 0, 0, 1, 3, 9, 25))
-        row = {"site": draw.choice("abc"), "code": draw.randrange(3), "delay": 1.0, "bags": 1,
-               "live": True, "event_time": instant(at * SECOND)}  # fmt: skip
-        found.append(row)
-    return found
-
-
-def logged(lake: Lake) -> list[model.Record]:
-    """The log as the model has it; instants in seconds."""
-    found, seq = [], -1
-    for block in blocks_of(lake.tables, lake.pipeline):
-        for record in block.records:
-            seq += 1
-            assert record is not None
-            time = record["event_time"] // SECOND
-            found.append(model.Record(time, seq, record["site"], record["code"]))
-    return found
 
 
 def check(lake: Lake) -> None:
@@ -78,21 +44,14 @@ def check(lake: Lake) -> None:
     assert at.sealed.answered == len(events) - len(late)
 
 
-def alarms(rows: pa.Table) -> set[model.Pair]:
-    """Identities of some alarms, each once."""
-    found = [*zip(rows["old_seq"].to_pylist(), rows["new_seq"].to_pylist(), strict=True)]
-    assert len({*found}) == len(found), "an alarm twice"
-    return {*found}
-
-
 @pytest.fixture
 def fed(tmp_path: Path) -> Callable[[Pairs, random.Random], Lake]:
     """A lake whose log is full, and not read yet."""
 
     def make(pairs: Pairs, draw: random.Random) -> Lake:
-        lake = make_lake(tmp_path, (config(pairs, draw.randint(1, 4)), NOBODY))
+        lake = lookup_lake(tmp_path, pairs.value, draw.randint(1, 4))
         for number in range(8):
-            write_jsonl(tmp_path / "live" / f"{number}.jsonl", rows(draw, draw.randint(1, 12)))
+            write_jsonl(tmp_path / "live" / f"{number}.jsonl", seen(draw, draw.randint(1, 12)))
         lake.query()
         lake.ingest()
         return lake

@@ -103,13 +103,18 @@ def type_of(expression: Expression) -> ColumnType:
 
 def columns_of(expression: Expression | None) -> frozenset[str]:
     """Names of the columns an expression reads."""
+    return frozenset(column.name for column in read_by(expression))
+
+
+def read_by(expression: Expression | None) -> frozenset[Column]:
+    """The columns an expression reads."""
     match expression:
         case None | Literal():
             return frozenset()
-        case Column(name=name):
-            return frozenset({name})
+        case Column():
+            return frozenset({expression})
         case Operation(arguments=arguments):
-            return frozenset().union(*(columns_of(a) for a in arguments))
+            return frozenset().union(*map(read_by, arguments))
 
 
 def to_sql(expression: Expression) -> str:

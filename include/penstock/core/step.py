@@ -28,6 +28,9 @@ class StepSpec(ABC):
 
     kind: ClassVar[str]
     """Its name in ``core.kinds.KINDS``."""
+    by_key: ClassVar[bool] = False
+    """Whether an answer hangs on the records of its key wherever they stand, so that a late one may
+    take answers back; else on those of its window alone. Then records are counted, not pairs."""
 
     name: str
     keys: tuple[Column, ...]

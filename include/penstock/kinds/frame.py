@@ -173,8 +173,6 @@ class Frame:
         reducer: of a step; with the shard's state, and the folder of what is too large for it.
         again: a step's answers, as ``answers`` of its wire, that a correction asks for, from the
             parts of all records of some keys that it may need.
-        by_key: whether an answer hangs on the records of its key wherever they stand, so that a
-            late one may take answers back; else on those of its window alone.
     """
 
     columns: Callable[[StepSpec], list[str]]
@@ -183,7 +181,6 @@ class Frame:
     mapper: Callable[[StepSpec, Marks, int | None], Mapper]
     reducer: Callable[[StepSpec, State, Path], Reducer]
     again: Callable[[StepSpec, pa.Table, Asked], pa.Table]
-    by_key: bool = False
 
 
 def frame_of(step: StepSpec) -> Frame:

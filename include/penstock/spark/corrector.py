@@ -62,7 +62,7 @@ class Corrector:
             plan = replace(plan, since=gone if plan.since is None else max(gone, plan.since))
         at = None if plan.reason == BACKFILL else position(self.tables, self.step)
         asked = wanted
-        if wanted is None and plan.base is not None and not self.frame.by_key:
+        if wanted is None and plan.base is not None and not self.step.by_key:
             asked = within(self._brought(plan), plan.since, plan.until)
         chunks = self._chunks(plan, asked)
         application, begun = plan.application(chunks), self._begun(plan)
@@ -71,7 +71,7 @@ class Corrector:
             if part is not None and not part.num_rows:
                 continue
             found = self._recompute(plan, low, high, part)
-            if self.frame.by_key:
+            if self.step.by_key:
                 known = self._known_of_keys(plan, at, (low, high), part)
                 rows, different = self._revised(self._taken_back(found, known), known, plan)
             else:
@@ -186,7 +186,7 @@ class Corrector:
 
     def _chunks(self, plan: CorrectionPlan, wanted: pa.Table | None) -> list[tuple[int, int]]:
         """Ranges of window starts, a function of the plan alone (``penstock.spark.chunks``)."""
-        if self.frame.by_key:
+        if self.step.by_key:
             low, high = (plan.since, plan.until) if wanted is None else (None, None)
             return [(BEGINNING if low is None else low, FOREVER if high is None else high)]
         if wanted is None:
@@ -241,7 +241,7 @@ class Corrector:
         """Answers of the windows that start in [low, high), on their way, by window and key."""
         step, wire, asked, keys = self.step, self.wire, *self._asked(plan, low, high, wanted)
         events = self._prefix(plan)
-        if not self.frame.by_key:
+        if not self.step.by_key:
             events = events.where(self._inside(self._spans(plan, low, high, asked.starts)))
         have = set(events.columns)
         columns = self.frame.columns(step)
@@ -263,7 +263,7 @@ class Corrector:
     ) -> tuple[Asked, Longs | None]:
         """What a chunk asks for, and hashes of the keys that it needs; none: of all."""
         keys, starts = None, None
-        if wanted is not None and self.frame.by_key:
+        if wanted is not None and self.step.by_key:
             keys = np.unique(hashes_of(self.step, self.wire.to_inner(wanted)))
         elif wanted is not None:
             starts = np.unique(starts_of(wanted))
@@ -273,7 +273,7 @@ class Corrector:
     def _of_the_plan(
         self, plan: CorrectionPlan, found: pa.Table, wanted: pa.Table | None
     ) -> pa.Table:
-        by_touch = self._by_touch(plan) and not self.frame.by_key
+        by_touch = self._by_touch(plan) and not self.step.by_key
         return self._semi_join(found, wanted) if by_touch else found
 
     @staticmethod
@@ -347,7 +347,7 @@ class Corrector:
         if plan.reason == BACKFILL:
             revision = pc.multiply(revision, 0)
         both = both.set_column(both.schema.get_field_index("revision"), "revision", revision)
-        if plan.recheck or self.frame.by_key:
+        if plan.recheck or self.step.by_key:
             both = both.filter(pc.invert(same))
         different = pc.sum(pc.cast(pc.invert(same), pa.int64())).as_py() or 0
         return both.select(schema.names).cast(schema), int(different)

@@ -7,4 +7,4 @@ from penstock.kinds.lookup.mapper import Mapper, columns_of
 from penstock.kinds.lookup.reducer import Reducer
 from penstock.kinds.lookup.wire import Wire
 
-FRAME = Frame(columns_of, lambda *_: BEGINNING, Wire, Mapper, Reducer, again, by_key=True)
+FRAME = Frame(columns_of, lambda *_: BEGINNING, Wire, Mapper, Reducer, again)

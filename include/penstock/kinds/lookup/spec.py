@@ -37,6 +37,7 @@ class LookupSpec(StepSpec):
     """
 
     kind: ClassVar[str] = "lookup"
+    by_key: ClassVar[bool] = True
 
     keep: int
     pairs: Pairs
