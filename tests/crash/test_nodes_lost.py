@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 from tests.clusters import TestCluster, a_cluster
 from tests.crash.life import Life
 from tests.crash.nodes import NODES, OnNodes
-from tests.crash.rows import BESIDE, NODE, ON_NODES, Kept, named
+from tests.crash.rows import NODE, ON_NODES, Kept, named
 
 pytestmark = pytest.mark.spark
-FEW = (("door drafts", NODE), ("before result", BESIDE))
+FEW = (("door drafts", NODE),)
 
 
 @pytest.fixture(scope="module")
