@@ -40,6 +40,7 @@ from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.config import AggregateConfig, WindowConfig
 from penstock.kinds.aggregate.spec import AggregateSpec
 from penstock.kinds.latest.config import LatestConfig
+from penstock.kinds.lookup.config import Keep, LookupConfig
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.cluster.executors import executors_spec
 from penstock.lake.cluster.load import load_spec
@@ -64,6 +65,13 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`steps`", "One entry a step; its key is its name. Each kind adds its own keys.", StepConfig),
     ("kind `aggregate`", "Measures of the records in a window.", AggregateConfig),
     ("kind `latest`", "Of each key the newest record, by event time.", LatestConfig),
+    (
+        "kind `lookup`",
+        "Alarms: pairs of records of a key for which a condition holds"
+        " ([how](../how-to/compare-with-history.md)).",
+        LookupConfig,
+    ),
+    ("`keep` of a look-up", "", Keep),
     ("`window`", "`{size}`, `{size, slide}` or `{since, period}`.", WindowConfig),
     ("`slack`", "Exactly one of them.", SlackConfig),
     ("`max_delay`", "", MaxDelay),

@@ -6,11 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.kinds.lookup.spec import LookupSpec
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import timely_answers
+from penstock.lake.history.view import late_at
 from tests import lookup_model as model
 from tests import reference as ref
 from tests.answers import blocks_of
 from tests.lakes import Lake, make_lake
-from tests.streams import SECOND, instant
+from tests.streams import SECOND, instant, us
 
 NOBODY = ref.Step(("site",), ref.Window(SECOND, SECOND), (), ())
 """The oracle of windows has nothing to say."""
@@ -52,3 +56,32 @@ def alarms(rows: pa.Table) -> set[model.Pair]:
     found = [*zip(rows["old_seq"].to_pylist(), rows["new_seq"].to_pylist(), strict=True)]
     assert len({*found}) == len(found), "an alarm twice"
     return {*found}
+
+
+def check_stream(lake: Lake) -> None:
+    """Timely alarms, late records and their counts are those of the log, however it was cut."""
+    step, at = lake.step, position(lake.tables, lake.step)
+    assert isinstance(step, LookupSpec)
+    assert at is not None
+    events, history = logged(lake)[: at.sealed.seq + 1], at.epoch.seq
+    answers = timely_answers(lake.tables, step).to_pylist()
+    told = alarms(timely_answers(lake.tables, step))
+    timely = model.true_timely(events, step.pairs.value, step.keep)
+    assert told == {pair for pair in timely if pair[1] > history}
+    for row in answers:
+        for side in ("new", "old"):
+            record = events[row[f"{side}_seq"]]
+            assert (us(row[f"{side}_time"]) // SECOND, row["site"], row[f"{side}_code"]) == (
+                record.time, record.key, record.site,
+            )  # fmt: skip
+    draw = random.Random(0)  # noqa: S311
+    by = model.LookUp(model.Lake(draw, 0.0), step.pairs.value, step.keep, draw)
+    kept, late = by.loaded([]), []
+    for record in events:
+        if record.seq > history and by.is_late(record, kept[record.key]):
+            late.append(record.seq)
+        kept[record.key].add(record, step.keep)
+    found = late_at(lake.tables, step, at, [])
+    assert sorted(found["last_seq"].to_pylist()) == late
+    assert sum(last.late for last in at.lasts) == len(late)
+    assert sum(last.answered for last in at.lasts) == len(events) - (history + 1) - len(late)

@@ -6,42 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.kinds.lookup.spec import LookupSpec, Pairs
+from penstock.kinds.lookup.spec import Pairs
 from penstock.lake.history.position import position
-from penstock.lake.history.standing import answers_in_force, timely_answers
-from penstock.lake.history.view import late_at
+from penstock.lake.history.standing import answers_in_force
 from tests import lookup_model as model
 from tests.lakes import Lake
-from tests.lookups import alarms, logged, lookup_lake, seen
-from tests.streams import SECOND, us, write_jsonl
+from tests.lookups import alarms, check_stream, logged, lookup_lake, seen
+from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.law
-
-
-def check(lake: Lake) -> None:
-    step, at = lake.step, position(lake.tables, lake.step)
-    assert isinstance(step, LookupSpec)
-    assert at is not None
-    events = logged(lake)[: at.sealed.seq + 1]
-    answers = timely_answers(lake.tables, step).to_pylist()
-    told = alarms(timely_answers(lake.tables, step))
-    assert told == model.true_timely(events, step.pairs.value, step.keep)
-    for row in answers:
-        for side in ("new", "old"):
-            record = events[row[f"{side}_seq"]]
-            assert (us(row[f"{side}_time"]) // SECOND, row["site"], row[f"{side}_code"]) == (
-                record.time, record.key, record.site,
-            )  # fmt: skip
-    draw = random.Random(0)  # noqa: S311
-    by = model.LookUp(model.Lake(draw, 0.0), step.pairs.value, step.keep, draw)
-    kept, late = by.loaded([]), []
-    for record in events:
-        late += [record.seq] if by.is_late(record, kept[record.key]) else []
-        kept[record.key].add(record, step.keep)
-    found = late_at(lake.tables, step, at, [])
-    assert sorted(found["last_seq"].to_pylist()) == late
-    assert at.sealed.late == len(late)
-    assert at.sealed.answered == len(events) - len(late)
 
 
 @pytest.fixture
@@ -68,7 +41,7 @@ def test_any_micro_batches_tell_the_same_alarms(
     lake = fed(pairs, draw)
     query = lake.query(blocks=draw.randint(1, 3))
     while query.work():
-        check(lake)
+        check_stream(lake)
         if draw.random() < 0.3:
             query = lake.query(blocks=draw.randint(1, 3))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from penstock.config.expression import parse_where
 from penstock.config.model import ColumnName, Model
@@ -14,6 +14,8 @@ from penstock.core.expression import Column, Expression
 from penstock.core.measure import ColumnType
 from penstock.core.window import MILLISECOND, WindowSpec, micros
 from penstock.kinds.lookup.spec import APART, NEW, OLD, SEQS, TIMES, LookupSpec, Pairs
+
+NONE = SlackConfig(fixed=timedelta())
 
 
 class Keep(Model):
@@ -43,8 +45,15 @@ class LookupConfig(StepConfig):
         " between the two."
     )
     slack: SlackConfig = Field(
-        default=SlackConfig(fixed=timedelta()), description="A look-up waits for nobody."
+        default=NONE, exclude=True, description="None: a look-up compares at once."
     )
+
+    @field_validator("slack")
+    @classmethod
+    def _waits_for_nobody(cls, slack: SlackConfig) -> SlackConfig:
+        if slack != NONE:
+            raise ValueError("a look-up compares at once and waits for nobody. Delete slack")
+        return slack
 
     @model_validator(mode="after")
     def _reach_belongs_to_all_pairs(self) -> Self:
@@ -82,6 +91,13 @@ class LookupConfig(StepConfig):
     def _alarm(self, types: Mapping[str, ColumnType]) -> Expression:
         seen = {f"{side}.{c}": types[c] for side in (NEW, OLD) for c in self.columns}
         return parse_where(self.alarm, {APART.name: APART.type, **seen})
+
+    @property
+    def compares(self) -> str:
+        """With which observations, and the condition as the file says it."""
+        kept = f"of the last {self.keep.last} of its key"
+        near = {Pairs.CONSECUTIVE: "those before and after it", Pairs.ALL: "those near in time"}
+        return f"each record with {near[self.pairs]} {kept}; an alarm where {self.alarm}"
 
     def answered(self) -> Iterator[str]:
         """Positions, event times and what is kept of both records."""
