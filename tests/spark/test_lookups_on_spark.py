@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.correction import Planner
 from penstock.lake.history.generation import generations
+from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
-from penstock.spark.correct import start_epochs
-from penstock.spark.corrector import Corrector
+from penstock.spark.answers import answers_in_force as spark_answers_in_force
+from penstock.spark.correct import correct_pipeline, start_epochs
 from penstock.spark.stream_host import StreamHost
 from tests import lookup_model as model
 from tests.doubles import RecordingPulse, RisingClock
+from tests.forgery import audited
 from tests.lakes import Lake
 from tests.lookups import alarms, check_stream, logged, lookup_lake, seen
 from tests.streams import write_jsonl
@@ -67,11 +68,16 @@ def test_a_history_a_lost_checkpoint_and_a_correction(
     answer(spark, lake, 3 * BLOCK, shards=2)
     assert len(generations(lake.tables, lake.step)) == 2
     check_stream(lake)
-    planner = Planner(lake.tables, lake.step, lake.clock, "r")
-    corrector = Corrector(spark, lake.tables, lake.pipeline, lake.step, lake.clock)
-    for plan in planner.due():
-        assert corrector.run(planner, plan).answers > 0
-    assert not planner.due()
+    done = correct_pipeline(spark, lake.tables, lake.pipeline, lake.clock, "r")
+    assert done.answers > 0
+    assert correct_pipeline(spark, lake.tables, lake.pipeline, lake.clock, "r").answers == 0
+    assert maintain_pipeline(lake.tables, lake.pipeline)
     log = logged(lake)
     assert len(log) == RECORDS
-    assert alarms(answers_in_force(lake.tables, lake.step)) == model.true_pairs(log, pairs)
+    in_force = answers_in_force(lake.tables, lake.step)
+    assert alarms(in_force) == model.true_pairs(log, pairs)
+    by_spark = spark_answers_in_force(spark, lake.tables, lake.step).toArrow()
+    by = [("new_seq", "ascending"), ("old_seq", "ascending")]
+    assert by_spark.cast(in_force.schema).sort_by(by).equals(in_force.sort_by(by))
+    verdict = audited(spark, lake)
+    assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)

@@ -57,7 +57,7 @@ def told(records: DataFrame, step: LookupSpec, epoch: int) -> tuple[DataFrame, D
     seen = F.struct("arrival_seq", F.unix_micros("event_time").alias("time"))
     walked = F.udf(partial(_walked, step.keep, step.reach, epoch), FINDINGS, useArrow=False)
     of_keys = records.groupBy(*step.key_names).agg(F.sort_array(F.collect_list(seen)).alias("log$"))
-    roles = of_keys.select(F.explode(walked("log$")).alias("f$")).select("f$.*")
+    roles = of_keys.select(F.explode(walked("log$")).alias("f$")).select("f$.*").cache()
     unknown = roles.where(F.col("role") == UNKNOWN)
     pairs = roles.where(F.col("role") != UNKNOWN)
     held = pairs.join(side("new"), "new_seq").join(side("old"), "old_seq")
