@@ -10,6 +10,10 @@ from penstock.spark.compare import Comparison
 from penstock.spark.faults import faults
 from penstock.spark.truth import records, truth_of
 
+LATE = ("late", "must_late", "must_last_seq", "last_seq")
+COUNTED = ("new", "on_time_new", "late_new", "preloaded")
+"""Columns that rows of other comparisons count; no alarm does."""
+
 
 class AlarmComparison(Comparison):
     """One row an alarm; besides, one a window and key with late records, and one of all records.
@@ -106,10 +110,6 @@ class AlarmComparison(Comparison):
             preloaded.cast("long").alias("preloaded$"),
         )
         return _no_answers(row.withColumn("late_wrong$", F.lit(False)))
-
-
-LATE = ("late", "must_late", "must_last_seq", "last_seq")
-COUNTED = ("new", "on_time_new", "late_new", "preloaded")
 
 
 def _no_answers(rows: DataFrame) -> DataFrame:
