@@ -113,8 +113,8 @@ validate` names every problem of every file with its line and the remedy.
 - A **duration** is ISO 8601: `PT0.5S`, `PT5M`, `PT1H`, `P1D`.
 - An **instant** carries its zone: `2013-01-01T00:00:00Z`.
 - A **name** is small letters, digits and `_`, a letter first, at most 48 characters.
-- An **expression** is SQL over declared columns: constants, `+ - * /`, comparisons, `IN`,
-  `IS NULL`, `AND`, `OR`, `NOT`. What it means for null, zero and infinity is in
+- An **expression** is SQL over declared columns: constants, `+ - * /`, `abs(x)`, comparisons,
+  `IN`, `IS NULL`, `AND`, `OR`, `NOT`. What it means for null, zero and infinity is in
   [values](../concepts/values.md).
 
 How to write one: [add a pipeline](../how-to/add-a-pipeline.md).

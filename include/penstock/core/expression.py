@@ -28,9 +28,12 @@ class Operator(StrEnum):
     NOT = "NOT"
     IS_NULL = "IS NULL"
     IN = "IN"
+    ABS = "ABS"
 
 
-ARITHMETIC = frozenset({Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.DIVIDE})
+ARITHMETIC = frozenset(
+    {Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.DIVIDE, Operator.ABS}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,8 @@ def to_sql(expression: Expression) -> str:
 
 
 def _operation_sql(operator: Operator, texts: list[str]) -> str:
+    if operator is Operator.ABS:
+        return finite(f"abs(CAST({texts[0]} AS DOUBLE))")
     if operator in ARITHMETIC:
         left, right = (f"CAST({t} AS DOUBLE)" for t in texts)
         right = f"NULLIF({right}, 0)" if operator is Operator.DIVIDE else right
