@@ -44,7 +44,7 @@ def lake_of(home: Path, pairs: str, seed: int) -> Lake:
     return lake
 
 
-@pytest.fixture(scope="module", params=["consecutive", "all"])
+@pytest.fixture(scope="module", params=["consecutive", pytest.param("all", marks=pytest.mark.all)])
 def repaired(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:
