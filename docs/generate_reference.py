@@ -40,6 +40,7 @@ from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.config import AggregateConfig, WindowConfig
 from penstock.kinds.aggregate.spec import AggregateSpec
 from penstock.kinds.latest.config import LatestConfig
+from penstock.kinds.lookup.config import Keep, LookupConfig
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.cluster.executors import executors_spec
 from penstock.lake.cluster.load import load_spec
@@ -64,6 +65,13 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`steps`", "One entry a step; its key is its name. Each kind adds its own keys.", StepConfig),
     ("kind `aggregate`", "Measures of the records in a window.", AggregateConfig),
     ("kind `latest`", "Of each key the newest record, by event time.", LatestConfig),
+    (
+        "kind `lookup`",
+        "Alarms: pairs of records of a key for which a condition holds"
+        " ([how](../how-to/compare-with-history.md)).",
+        LookupConfig,
+    ),
+    ("`keep` of a look-up", "", Keep),
     ("`window`", "`{size}`, `{size, slide}` or `{since, period}`.", WindowConfig),
     ("`slack`", "Exactly one of them.", SlackConfig),
     ("`max_delay`", "", MaxDelay),
@@ -105,8 +113,8 @@ validate` names every problem of every file with its line and the remedy.
 - A **duration** is ISO 8601: `PT0.5S`, `PT5M`, `PT1H`, `P1D`.
 - An **instant** carries its zone: `2013-01-01T00:00:00Z`.
 - A **name** is small letters, digits and `_`, a letter first, at most 48 characters.
-- An **expression** is SQL over declared columns: constants, `+ - * /`, comparisons, `IN`,
-  `IS NULL`, `AND`, `OR`, `NOT`. What it means for null, zero and infinity is in
+- An **expression** is SQL over declared columns: constants, `+ - * /`, `abs(x)`, comparisons,
+  `IN`, `IS NULL`, `AND`, `OR`, `NOT`. What it means for null, zero and infinity is in
   [values](../concepts/values.md).
 
 How to write one: [add a pipeline](../how-to/add-a-pipeline.md).

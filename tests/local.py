@@ -27,7 +27,8 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.corrector import Corrector
 from penstock.spark.follow import StepStart
-from penstock.spark.recompute import mapping, reducing, starts_of
+from penstock.spark.query import RUNS
+from penstock.spark.recompute import mapping, reducing
 from penstock.spark.results import Writer
 from penstock.spark.sink import QuerySink, StepSink
 from penstock.spark.source import LogReader, SourceSpec
@@ -120,7 +121,8 @@ class LocalQuery:
             batches = list(reader.read(part))
             if batches:
                 incoming.append(pa.Table.from_batches(batches))
-        rows = reduce(self.steps, states, pa.concat_tables(incoming), hand=self.hand)
+        runs = self.folder / RUNS
+        rows = reduce(self.steps, states, pa.concat_tables(incoming), hand=self.hand, folder=runs)
         self.dies()
         (self.folder / "state" / str(number)).write_bytes(pickle.dumps(states))
         self.sink(_Frame(rows), number)
@@ -187,22 +189,22 @@ class LocalCorrector(Corrector):
     def _recompute(
         self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
     ) -> pa.Table:
-        starts = None if wanted is None else np.unique(starts_of(wanted))
+        asked, keys = self._asked(plan, low, high, wanted)
         events = self._events(plan)
-        times = np.asarray(pc.cast(events["event_time"], pa.int64()))
-        inside = np.zeros(len(times), bool)
-        for since, until in self._spans(plan, low, high, starts):
-            inside |= (times >= since) & (times < until)
-        events = events.filter(pa.array(inside))
-        mapped = list(mapping(self.step, self.events.schema, 2)(iter(events.to_batches())))
-        found = [self.wire.windows.empty_table()]
+        if not self.step.by_key:
+            times = np.asarray(pc.cast(events["event_time"], pa.int64()))
+            inside = np.zeros(len(times), bool)
+            for since, until in self._spans(plan, low, high, asked.starts):
+                inside |= (times >= since) & (times < until)
+            events = events.filter(pa.array(inside))
+        mapped = list(mapping(self.step, self.events.schema, 2, keys)(iter(events.to_batches())))
+        found = [self.wire.answers.empty_table()]
         if mapped:
-            panes = pa.Table.from_batches(mapped)
-            reduced = reducing(self.step, plan, low, high, starts)
-            shards = sorted(set(panes["shard"].to_pylist()))
-            found += [reduced(panes.filter(pc.equal(panes["shard"], shard))) for shard in shards]
-        table = pa.concat_tables(found)
-        return self._semi_join(table, wanted) if self._by_touch(plan) else table
+            parts = pa.Table.from_batches(mapped)
+            reduced = reducing(self.step, asked)
+            shards = sorted(set(parts["shard"].to_pylist()))
+            found += [reduced(parts.filter(pc.equal(parts["shard"], shard))) for shard in shards]
+        return self._of_the_plan(plan, pa.concat_tables(found), wanted)
 
     def _events(self, plan: CorrectionPlan) -> pa.Table:
         names = ["arrival_seq", "event_time", "block", *self.step.columns]

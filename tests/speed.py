@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ from penstock.core.slack import BlockKind
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
-from penstock.kinds.windowed.mapper import Classes, map_records
+from penstock.kinds.classes import Classes
+from penstock.kinds.windowed.mapper import map_records
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.offset import StepOffset
 from penstock.spark.state_host import Hand, StateHost
@@ -53,12 +55,13 @@ def reduce(
     incoming: pa.Table,
     pieces: int = 1,
     hand: Hand = as_rows,
+    folder: Path = Path(),
 ) -> pa.Table:
     """What the state host gives for one micro-batch, all shards; changes ``states``."""
     found = [PACKET.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
         rows = incoming.filter(pc.equal(incoming["shard"], shard))
-        host = StateHost(steps, hand)
+        host = StateHost(steps, hand, folder)
         host.init(FakeHandle(states.setdefault(shard, {})))
         cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
         frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]
@@ -164,14 +167,14 @@ def _incoming(step: StepSpec, events: pa.Table, tick: Tick) -> pa.Table:
 
 def _note(step: StepSpec, found: pa.Table, out: Answered) -> None:
     wire = Wire(step)
-    answers = table_in(found, ANSWER, wire.windows)
+    answers = table_in(found, ANSWER, wire.answers)
     measures = wire.layout.finish(answers)
     for i, row in enumerate(answers.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
         assert pair not in out.timely, f"two timely answers of {pair}"
         values = {name: column[i].as_py() for name, column in measures.items()}
         out.timely[pair] = values | {"n_records": row["n_records"], "seq": row["last_seq"]}
-    late = table_in(found, LATE, wire.windows)
+    late = table_in(found, LATE, wire.answers)
     for i, row in enumerate(late.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
         out.late.setdefault(pair, []).append(late.slice(i, 1))

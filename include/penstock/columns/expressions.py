@@ -12,6 +12,7 @@ ARITHMETIC = {
     Operator.SUBTRACT: pc.subtract,
     Operator.MULTIPLY: pc.multiply,
     Operator.DIVIDE: pc.divide,
+    Operator.ABS: pc.abs,
 }
 COMPARISON = {
     Operator.EQUAL: pc.equal,
@@ -46,8 +47,7 @@ def evaluate(expression: Expression, table: pa.Table) -> Values:
 
 def _operate(operator: Operator, values: list[Values]) -> Values:
     if operator in ARITHMETIC:
-        left, right = (pc.cast(v, pa.float64(), safe=False) for v in values)
-        result = ARITHMETIC[operator](left, right)
+        result = ARITHMETIC[operator](*(pc.cast(v, pa.float64(), safe=False) for v in values))
         return pc.if_else(pc.is_finite(result), result, pa.scalar(None, pa.float64()))
     if operator is Operator.NOT:
         return pc.invert(values[0])

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from penstock.columns.arrays import Longs
 from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
 
@@ -20,3 +21,8 @@ ARROW: dict[ColumnType, pa.DataType] = {
 def fields_of(columns: Iterable[Column]) -> list[pa.Field]:
     """Fields of some columns, by their declared types."""
     return [pa.field(column.name, ARROW[column.type]) for column in columns]
+
+
+def instants(micros: Longs) -> pa.Array:
+    """Instants of microseconds since the epoch."""
+    return pa.array(micros, pa.int64()).cast(INSTANT)

@@ -112,7 +112,7 @@ def read_pipeline(
         found += _expressions(_readable_steps(content), _readable_types(content), path, lines)
         return None, sorted([*twice, *found], key=lambda p: p.line)
     problems = [*twice, *_expressions(pipeline.steps, pipeline.types, path, lines)]
-    problems = problems or [*_kept_too_short(pipeline, lines)]
+    problems = problems or [*_kept_too_short(pipeline, lines), *_kept_for_ever(pipeline, lines)]
     return (None, problems) if problems else (pipeline, [])
 
 
@@ -122,6 +122,14 @@ def _kept_too_short(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[Confi
         said = f"records of open windows would go: the window and slack of {step} are longer"
         span = TypeAdapter(timedelta).dump_python(timedelta(microseconds=least), mode="json")
         remedy = f"Keep at least {span}"
+        yield ConfigProblem(pipeline.path, line_in(("keep",), lines), "keep", said, remedy)
+
+
+def _kept_for_ever(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[ConfigProblem]:
+    by_key = next((spec.name for spec in pipeline.specs if spec.by_key), None)
+    if pipeline.keep is not None and by_key is not None:
+        said = f"{by_key} may compare a late record with any other of its key, however old"
+        remedy = "Delete keep, or give the step a pipeline of its own"
         yield ConfigProblem(pipeline.path, line_in(("keep",), lines), "keep", said, remedy)
 
 

@@ -43,6 +43,7 @@ UNARY: dict[type[sql.Expr], Operator] = {
     sql.Not: Operator.NOT,
     sql.Is: Operator.IS_NULL,
     sql.In: Operator.IN,
+    sql.Abs: Operator.ABS,
 }
 ORDER = {Operator.LESS, Operator.LESS_EQUAL, Operator.GREATER, Operator.GREATER_EQUAL}
 FUNCTIONS: dict[type[sql.Expr], Function] = {
@@ -125,7 +126,7 @@ def _convert(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression:
     if operator is None or subquery or other_is:
         raise ValueError(
             f"'{node.sql(dialect='spark')}' is not supported: use columns, constants, + - * /,"
-            " comparisons, IN, IS NULL, AND, OR, NOT"
+            " abs(x), comparisons, IN, IS NULL, AND, OR, NOT"
         )
     sides = [node.this]
     if isinstance(node, sql.In):
@@ -140,7 +141,7 @@ def _convert(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression:
 
 def _leaf(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression | None:
     if isinstance(node, sql.Column):
-        return _column(node.name, columns)
+        return _column(".".join(part.name for part in node.parts), columns)
     if isinstance(node, sql.Boolean):
         return Literal(bool(node.this))
     if isinstance(node, sql.Literal):
@@ -162,7 +163,7 @@ def _checked(operator: Operator, arguments: tuple[Expression, ...], node: sql.Ex
     kinds = ["number" if type_of(a) in NUMERIC else type_of(a).value for a in arguments]
     text = node.sql(dialect="spark")
     if operator in ARITHMETIC and set(kinds) != {"number"}:
-        raise ValueError(f"'{text}' needs numbers on both sides, found {' and '.join(kinds)}")
+        raise ValueError(f"'{text}' needs numbers, found {' and '.join(kinds)}")
     if operator in {Operator.AND, Operator.OR, Operator.NOT} and set(kinds) != {"boolean"}:
         raise ValueError(f"'{text}' needs conditions, found {' and '.join(kinds)}")
     if len(set(kinds)) > 1:

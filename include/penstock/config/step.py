@@ -42,7 +42,7 @@ Said: TypeAlias = tuple[str, str]
 class StepConfig(Model):
     """One step; its kind adds what it answers with."""
 
-    kind: str = Field(default=USUAL, description=f"What the step is: {' or '.join(KINDS)}.")
+    kind: str = Field(default=USUAL, description=f"What the step is: {', '.join(KINDS)}.")
     keys: tuple[ColumnName, ...] = Field(
         default=(), description="Columns answered for one by one; none: one answer a window."
     )
@@ -91,6 +91,11 @@ class StepConfig(Model):
     @abstractmethod
     def said(self, value: str) -> str:
         """What one of those is, as the file or the kind says it."""
+
+    @property
+    def compares(self) -> str:
+        """Each record with what, and when that is an answer; empty: it answers windows."""
+        return ""
 
     def key_columns(self, types: Mapping[str, ColumnType]) -> tuple[Column, ...]:
         """The keys with their types."""

@@ -153,8 +153,9 @@ def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
     values = tuple((value.name, config.said(value.name), value.type.value) for value in spec.values)
     window = _window(spec.window, micros(example))
     return StepPlan(
-        spec.name, spec.key_names, config.where, window, values, spec.slack, config.quality
-    )
+        spec.name, spec.key_names, config.where, window, values, spec.slack, config.quality,
+        config.compares,
+    )  # fmt: skip
 
 
 def _window(spec: WindowSpec, example: int) -> WindowPlan:

@@ -73,6 +73,7 @@ class StepPlan:
         where: the condition as written; none: every record.
         values: what an answer says: name, meaning and type of each.
         quality: what its timely answers must hold; none: nothing.
+        compares: each record with what; empty: it answers windows.
     """
 
     name: str
@@ -82,6 +83,7 @@ class StepPlan:
     values: tuple[tuple[str, str, str], ...]
     slack: SlackSpec
     quality: Quality | None
+    compares: str = ""
 
 
 @dataclass(frozen=True, slots=True)

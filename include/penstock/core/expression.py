@@ -28,9 +28,12 @@ class Operator(StrEnum):
     NOT = "NOT"
     IS_NULL = "IS NULL"
     IN = "IN"
+    ABS = "ABS"
 
 
-ARITHMETIC = frozenset({Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.DIVIDE})
+ARITHMETIC = frozenset(
+    {Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.DIVIDE, Operator.ABS}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,18 @@ def type_of(expression: Expression) -> ColumnType:
 
 def columns_of(expression: Expression | None) -> frozenset[str]:
     """Names of the columns an expression reads."""
+    return frozenset(column.name for column in read_by(expression))
+
+
+def read_by(expression: Expression | None) -> frozenset[Column]:
+    """The columns an expression reads."""
     match expression:
         case None | Literal():
             return frozenset()
-        case Column(name=name):
-            return frozenset({name})
+        case Column():
+            return frozenset({expression})
         case Operation(arguments=arguments):
-            return frozenset().union(*(columns_of(a) for a in arguments))
+            return frozenset().union(*map(read_by, arguments))
 
 
 def to_sql(expression: Expression) -> str:
@@ -128,6 +136,8 @@ def to_sql(expression: Expression) -> str:
 
 
 def _operation_sql(operator: Operator, texts: list[str]) -> str:
+    if operator is Operator.ABS:
+        return finite(f"abs(CAST({texts[0]} AS DOUBLE))")
     if operator in ARITHMETIC:
         left, right = (f"CAST({t} AS DOUBLE)" for t in texts)
         right = f"NULLIF({right}, 0)" if operator is Operator.DIVIDE else right

@@ -8,11 +8,11 @@ needs Spark. CONTRIBUTING says what each part holds.
 from importlib import import_module
 from typing import Any
 
-KINDS = ("aggregate", "latest")
+KINDS = ("aggregate", "latest", "lookup")
 USUAL = KINDS[0]
 """Of a step that names none."""
 
 
 def part(kind: str, name: str) -> Any:
-    """A module of a kind: ``config``, ``layout``, ``truth`` or ``views``."""
+    """A module of a kind: ``config``, ``frame``, ``layout``, ``truth`` or ``views``."""
     return import_module(f"penstock.kinds.{kind}.{name}")

@@ -28,6 +28,9 @@ class StepSpec(ABC):
 
     kind: ClassVar[str]
     """Its name in ``core.kinds.KINDS``."""
+    by_key: ClassVar[bool] = False
+    """Whether an answer hangs on the records of its key wherever they stand, so that a late one may
+    take answers back; else on those of its window alone. Then records are counted, not pairs."""
 
     name: str
     keys: tuple[Column, ...]
@@ -63,6 +66,16 @@ class StepSpec(ABC):
     def key_names(self) -> tuple[str, ...]:
         """Names of the key columns."""
         return tuple(key.name for key in self.keys)
+
+    @property
+    def identity(self) -> tuple[Column, ...]:
+        """What tells an answer from all others of its window: of most kinds the keys."""
+        return self.keys
+
+    @property
+    def identity_names(self) -> tuple[str, ...]:
+        """Names of these columns."""
+        return tuple(column.name for column in self.identity)
 
     @property
     def columns(self) -> tuple[str, ...]:

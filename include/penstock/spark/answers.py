@@ -39,7 +39,7 @@ def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> Dat
     if found is None:
         return spark.createDataFrame([], from_arrow_schema(tables.answers(step).schema))
     spec = tables.answers(found.step)
-    by = ["window_start", *found.step.key_names]
+    by = ["window_start", *found.step.identity_names]
     rest = [name for name in spec.schema.names if name not in by]
     newest = F.max_by(F.struct(*rest), F.struct("through_seq", "revision"))
     return (
@@ -47,6 +47,7 @@ def answers_in_force(spark: SparkSession, tables: Tables, step: StepSpec) -> Dat
         .groupBy(*by)
         .agg(newest.alias("newest"))
         .select(*by, "newest.*")
+        .where(F.col("n_records") > 0)  # others were taken back
         .select(*spec.schema.names)
     )
 

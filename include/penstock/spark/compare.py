@@ -8,7 +8,7 @@ from dataclasses import astuple
 from functools import reduce
 
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.core.measure import ColumnType
@@ -41,7 +41,7 @@ class Comparison:
     ) -> None:
         self.frames, self.tables, self.types = Frames(spark), tables, types
         self.step, self.at, self.scope, self.finished = step, at, scope, finished
-        self.by = ["window_start", *step.key_names]
+        self.by = ["window_start", *step.identity_names]
         self.done = at.done
 
     def _sealed(self, frame: DataFrame) -> DataFrame:
@@ -65,30 +65,18 @@ class Comparison:
         end = F.unix_micros("window_end")
         fits = end - F.unix_micros("window_start") == F.lit(self.step.window.size)
         through, revision = F.col("through_seq"), F.col("revision")
-        speed = self._sealed(rows.where(F.col("reason") == SPEED)).withColumn(
-            "ok$",
-            fits
-            & (revision == 0)
-            & through.between(F.col("low_seq$"), F.col("high_seq$"))
-            & (end > F.col("low$"))
-            & (end <= F.col("high$")),
-        )
+        speed = self._sealed(rows.where(F.col("reason") == SPEED))
+        speed = speed.withColumn("ok$", self._timely_fits(fits))
         former = F.col("low$").isNull() & changed(end, self.scope)  # compared with its micro-batch
         ok = F.when(former, fits & (revision == 0)).otherwise(F.col("ok$"))
         speed = speed.withColumn("ok$", ok)
         plans, history = self._plans(), F.col("reason") == BACKFILL
-        start = F.unix_micros("window_start")
         carried = history & F.col("plan").isin(sorted(self.done))
         mine = (F.col("reason") != SPEED) & (F.col("epoch") == at.epoch.number)
         other = rows.where(mine | carried)
         other = other.join(F.broadcast(plans), "plan", "left").withColumn(
             "ok$",
-            fits
-            & (F.when(history, 1).otherwise(0) == F.col("p_history$"))
-            & (through == F.col("p_through$"))
-            & (end <= F.col("p_watermark$"))
-            & start.between(F.col("p_from$"), F.col("p_to$") - 1)
-            & F.when(history, revision == 0).otherwise(revision > 0),
+            self._repair_fits(fits) & (F.when(history, 1).otherwise(0) == F.col("p_history$")),
         )
         finished = F.col("plan").isin(sorted(self.done))
         names = [*self.by, *(v.name for v in self.step.values), "n_records", "revision",
@@ -111,6 +99,29 @@ class Comparison:
                 "done$",
                 F.lit(0).alias("new$"),
             )
+        )
+
+    def _timely_fits(self, fits: Column) -> Column:
+        """Whether the micro-batch that a timely answer names could write it."""
+        end = F.unix_micros("window_end")
+        return (
+            fits
+            & (F.col("revision") == 0)
+            & F.col("through_seq").between(F.col("low_seq$"), F.col("high_seq$"))
+            & (end > F.col("low$"))
+            & (end <= F.col("high$"))
+        )
+
+    def _repair_fits(self, fits: Column) -> Column:
+        """Whether the plan that an answer names could write it."""
+        start, end = F.unix_micros("window_start"), F.unix_micros("window_end")
+        history, revision = F.col("reason") == BACKFILL, F.col("revision")
+        return (
+            fits
+            & (F.col("through_seq") == F.col("p_through$"))
+            & (end <= F.col("p_watermark$"))
+            & start.between(F.col("p_from$"), F.col("p_to$") - 1)
+            & F.when(history, revision == 0).otherwise(revision > 0)
         )
 
     def _plans(self) -> DataFrame:

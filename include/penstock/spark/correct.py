@@ -58,7 +58,7 @@ def correct_pipeline(
         planner = Planner(tables, step, clock, run_id)
         corrector = Corrector(spark, tables, pipeline, step, clock)
         one = correct_step(corrector, planner, planner.due(since, until, recheck=recheck))
-        if since is None and until is None:
+        if since is None and until is None and not step.by_key:  # no window, no coverage
             Recorder(tables, pipeline, step, clock).record()
             propose_threshold(tables, pipeline, step, clock)
         return one

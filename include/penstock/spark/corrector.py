@@ -11,19 +11,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.columns.arrays import Longs
-from penstock.columns.types import INSTANT
+from penstock.columns.types import INSTANT, instants
 from penstock.columns.windows import first_window, windows_a_pane
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING
-from penstock.kinds.windowed.layout import instants
-from penstock.kinds.windowed.mapper import columns_of
-from penstock.kinds.windowed.wire import Wire
+from penstock.core.window import BEGINNING, FOREVER
+from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.correction import Planner, spans_of, touched, within
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.position import BACKFILL, LATE, Position, position
-from penstock.lake.history.view import answers_at, in_force
+from penstock.lake.history.view import answers_at, newest
 from penstock.lake.log.freezes import frozen
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole
@@ -31,7 +29,7 @@ from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.cores import PARTITIONS
-from penstock.spark.recompute import mapping, panes_of_shards, reducing, starts_of
+from penstock.spark.recompute import hashes_of, mapping, parts_of_shards, reducing, starts_of
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +51,8 @@ class Corrector:
         self.spark, self.tables, self.step, self.clock = spark, tables, step, clock
         self.events = tables.events(pipeline.types)
         self.answers = Table(tables.answers(step))
-        self.wire = Wire(step)
+        self.frame = frame_of(step)
+        self.wire = self.frame.wire(step)
 
     def run(self, planner: Planner, plan: CorrectionPlan) -> Corrected:
         """Carry out one plan; again, if it was interrupted."""
@@ -63,7 +62,7 @@ class Corrector:
             plan = replace(plan, since=gone if plan.since is None else max(gone, plan.since))
         at = None if plan.reason == BACKFILL else position(self.tables, self.step)
         asked = wanted
-        if wanted is None and plan.base is not None:
+        if wanted is None and plan.base is not None and not self.step.by_key:
             asked = within(self._brought(plan), plan.since, plan.until)
         chunks = self._chunks(plan, asked)
         application, begun = plan.application(chunks), self._begun(plan)
@@ -72,9 +71,13 @@ class Corrector:
             if part is not None and not part.num_rows:
                 continue
             found = self._recompute(plan, low, high, part)
-            starts = None if wanted is None or part is None else starts_of(part)
-            known = None if at is None else self._known(plan, at, (low, high), starts)
-            rows, different = self._revised(found, known, plan)
+            if self.step.by_key:
+                known = self._known_of_keys(plan, at, (low, high), part)
+                rows, different = self._revised(self._taken_back(found, known), known, plan)
+            else:
+                starts = None if wanted is None or part is None else starts_of(part)
+                known = None if at is None else self._known(plan, at, (low, high), starts)
+                rows, different = self._revised(found, known, plan)
             total += rows.num_rows
             changed += different
             if begun:
@@ -130,7 +133,42 @@ class Corrector:
         within = Spans("window_start", tuple((a, b - 1) for a, b in spans))
         rows = answers_at(self.tables, self.step, at, within)
         mine = (pc.field("plan") == plan.number) & (pc.field("reason") == LATE)
-        return in_force(rows.filter(~mine), self.step)
+        return newest(rows.filter(~mine), self.step)
+
+    def _known_of_keys(
+        self, plan: CorrectionPlan, at: Position | None, ends: tuple[int, int],
+        wanted: pa.Table | None,
+    ) -> pa.Table:  # fmt: skip
+        """As ``_known``, of some keys; as far as the plan's position has them.
+
+        Of a history that is what its base has answered.
+        """
+        within = Spans("window_start", ((ends[0], ends[1] - 1),))
+        if at is None:
+            rows = read_table(self.answers, where=pc.field("plan") == plan.base, within=within)
+            rows = rows.filter(pc.field("reason") == BACKFILL)
+        else:
+            rows = answers_at(self.tables, self.step, at.up_to(plan.through_seq), within)
+            mine = (pc.field("plan") == plan.number) & (pc.field("reason") == LATE)
+            rows = rows.filter(~mine)
+        if wanted is not None:
+            keys = self.wire.to_inner(wanted.select(self.step.key_names))
+            hashes = hashes_of(self.step, self.wire.to_inner(rows))
+            rows = rows.filter(pa.array(np.isin(hashes, hashes_of(self.step, keys))))
+        return newest(rows, self.step)
+
+    def _taken_back(self, found: pa.Table, known: pa.Table) -> pa.Table:
+        """Besides what was found, answers of no records in place of those that are no more."""
+        names = ["window_start", *self.step.identity_names]
+        known = known.filter(pc.greater(known["n_records"], 0))
+        known = self.wire.to_inner(known)
+        at = known.schema.get_field_index("window_start")
+        known = known.set_column(at, "window_start", pc.cast(known["window_start"], pa.int64()))
+        none = pa.repeat(pa.scalar(0, pa.int64()), known.num_rows)
+        gone = known.set_column(known.schema.get_field_index("n_records"), "n_records", none)
+        gone = gone.append_column("last_seq", gone["through_seq"])
+        gone = gone.join(found.select(names), names, join_type="left anti")
+        return pa.concat_tables([found, gone.select(found.column_names).cast(found.schema)])
 
     def _begun(self, plan: CorrectionPlan) -> bool:
         """Whether a part of a plan is answered already."""
@@ -138,7 +176,7 @@ class Corrector:
 
     def _there(self, plan: CorrectionPlan, low: int, high: int) -> pa.Table:
         """Windows and keys that the plan has answered already, whoever did, under any cut."""
-        names, within = ["window_start", *self.step.key_names], ((low, high - 1),)
+        names, within = ["window_start", *self.step.identity_names], ((low, high - 1),)
         return read_table(self.answers, names, self._mine(plan), Spans("window_start", within))
 
     @staticmethod
@@ -148,6 +186,9 @@ class Corrector:
 
     def _chunks(self, plan: CorrectionPlan, wanted: pa.Table | None) -> list[tuple[int, int]]:
         """Ranges of window starts, a function of the plan alone (``penstock.spark.chunks``)."""
+        if self.step.by_key:
+            low, high = (plan.since, plan.until) if wanted is None else (None, None)
+            return [(BEGINNING if low is None else low, FOREVER if high is None else high)]
         if wanted is None:
             low, high = self._range(plan)
             starts = None
@@ -197,25 +238,43 @@ class Corrector:
     def _recompute(
         self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
     ) -> pa.Table:
-        """Partials of the windows that start in [low, high), by window and key."""
-        step, wire = self.step, self.wire
-        starts = None if wanted is None else np.unique(starts_of(wanted))
-        events = self._prefix(plan).where(self._inside(self._spans(plan, low, high, starts)))
+        """Answers of the windows that start in [low, high), on their way, by window and key."""
+        step, wire, asked, keys = self.step, self.wire, *self._asked(plan, low, high, wanted)
+        events = self._prefix(plan)
+        if not self.step.by_key:
+            events = events.where(self._inside(self._spans(plan, low, high, asked.starts)))
         have = set(events.columns)
-        columns = columns_of(step)
+        columns = self.frame.columns(step)
         missing = [c for c in columns if c not in have]
         types = {f.name: f for f in from_arrow_schema(self.events.schema)}
         for name in missing:
             events = events.withColumn(name, F.lit(None).cast(types[name].dataType))
         tasks = int(str(self.spark.conf.get(PARTITIONS)))
-        panes = events.select(*columns).mapInArrow(
-            mapping(step, self.events.schema, tasks), from_arrow_schema(panes_of_shards(wire))
+        parts = events.select(*columns).mapInArrow(
+            mapping(step, self.events.schema, tasks, keys), from_arrow_schema(parts_of_shards(wire))
         )
-        windows = panes.groupBy("shard").applyInArrow(
-            reducing(step, plan, low, high, starts), from_arrow_schema(wire.windows)
+        answers = parts.groupBy("shard").applyInArrow(
+            reducing(step, asked), from_arrow_schema(wire.answers)
         )
-        found = windows.toArrow()
-        return self._semi_join(found, wanted) if self._by_touch(plan) else found
+        return self._of_the_plan(plan, answers.toArrow(), wanted)
+
+    def _asked(
+        self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
+    ) -> tuple[Asked, Longs | None]:
+        """What a chunk asks for, and hashes of the keys that it needs; none: of all."""
+        keys, starts = None, None
+        if wanted is not None and self.step.by_key:
+            keys = np.unique(hashes_of(self.step, self.wire.to_inner(wanted)))
+        elif wanted is not None:
+            starts = np.unique(starts_of(wanted))
+        asked = Asked(low, high, starts, plan.watermark, plan.after_seq, plan.answered)
+        return asked, keys
+
+    def _of_the_plan(
+        self, plan: CorrectionPlan, found: pa.Table, wanted: pa.Table | None
+    ) -> pa.Table:
+        by_touch = self._by_touch(plan) and not self.step.by_key
+        return self._semi_join(found, wanted) if by_touch else found
 
     @staticmethod
     def _inside(spans: list[tuple[int, int]]) -> Column:
@@ -238,7 +297,7 @@ class Corrector:
     def _semi_join(self, found: pa.Table, wanted: pa.Table | None) -> pa.Table:
         if wanted is None:
             return found
-        names = ["window_start", *self.step.key_names]
+        names = ["window_start", *self.step.identity_names]
         wanted = self.wire.to_inner(wanted)
         at = wanted.schema.get_field_index("window_start")
         starts = pc.cast(wanted["window_start"], pa.int64())
@@ -256,7 +315,7 @@ class Corrector:
         count = found.num_rows
         values = self.wire.layout.finish(found)
         columns = {
-            **self.wire.keys_of(found),
+            **self.wire.known_by(found),
             "window_start": instants(start),
             "window_end": instants(start + self.step.window.size),
             **values,
@@ -274,7 +333,7 @@ class Corrector:
         rows = pa.table({n: columns[n] for n in schema.names}).cast(schema)
         if known is None:
             return rows, 0  # a first answer changes none
-        names = ["window_start", *self.step.key_names]
+        names = ["window_start", *self.step.identity_names]
         before = [*(v.name for v in self.step.values), "n_records", "revision"]
         old = known.select([*names, *before]).rename_columns(
             [*names, *(f"old_{n}" for n in before)]
@@ -285,8 +344,10 @@ class Corrector:
         for name in before[:-1]:
             same = pc.and_(same, _alike(both[name], both[f"old_{name}"]))
         revision = pc.add(pc.fill_null(both["old_revision"], 0), 1)
+        if plan.reason == BACKFILL:
+            revision = pc.multiply(revision, 0)
         both = both.set_column(both.schema.get_field_index("revision"), "revision", revision)
-        if plan.recheck:
+        if plan.recheck or self.step.by_key:
             both = both.filter(pc.invert(same))
         different = pc.sum(pc.cast(pc.invert(same), pa.int64())).as_py() or 0
         return both.select(schema.names).cast(schema), int(different)

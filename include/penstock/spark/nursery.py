@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from penstock.config.settings import child_environment
+from penstock.core.kinds import KINDS
 from penstock.spark import worker
 
 PREFIX, SOCKET = "penstock-workers-", "workers"
@@ -212,7 +213,8 @@ def be(told: dict[str, Any], called: socket.socket | None) -> None:
 
 def prepare() -> None:
     """Import what workers need, so that forks have it."""
-    for module in (*IMPORTED, *RUN):
+    frames = (f"penstock.kinds.{kind}.frame" for kind in KINDS)  # else asked for by name alone
+    for module in (*IMPORTED, *RUN, *frames):
         importlib.import_module(module)
     for module in RUN:
         del sys.modules[module]

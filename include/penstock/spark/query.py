@@ -9,6 +9,7 @@ from penstock.columns.packets import PACKET
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
+from penstock.core.place import path_of
 from penstock.lake.history.checkpoint import drop_later_state, read_checkpoint
 from penstock.lake.history.registry import Registry
 from penstock.lake.storage.tables import Tables
@@ -20,6 +21,8 @@ from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.state_host import StateHost
 
 RECORDS_A_MICRO_BATCH = 4_000_000
+RUNS = "runs"
+"""In the checkpoint: what a kind keeps beside Spark's own state."""
 
 
 def start_query(
@@ -64,7 +67,9 @@ def start_query(
     spark.dataSource.register(LogSource)
     rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
     reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
-        statefulProcessor=StateHost(steps, Writer(tables, starts, clock).packets),
+        statefulProcessor=StateHost(
+            steps, Writer(tables, starts, clock).packets, path_of(begun.checkpoint) / RUNS
+        ),
         outputStructType=from_arrow_schema(PACKET),
         outputMode="Append",
         timeMode="None",

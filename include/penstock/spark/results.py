@@ -13,17 +13,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake.transaction import AddAction
 
 from penstock.columns.packets import ANSWER, LATE, WRITTEN, message, messages_in, packets, table_in
-from penstock.columns.types import INSTANT
+from penstock.columns.types import INSTANT, instants
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
-from penstock.kinds.windowed.layout import instants
-from penstock.kinds.windowed.wire import Wire
+from penstock.kinds.frame import frame_of
 from penstock.lake.history.position import SPEED
 from penstock.lake.storage.drafts import write_file
 from penstock.lake.storage.durable import sync_file
@@ -50,7 +48,7 @@ class StepRows:
     """Makes rows of ``late`` and ``answers`` of one step's partials, wherever that is."""
 
     def __init__(self, tables: Tables, step: StepSpec) -> None:
-        self.step, self.wire = step, Wire(step)
+        self.step, self.wire = step, frame_of(step).wire(step)
         late, answers = tables.late(step, self.wire.layout.fields), tables.answers(step)
         self.specs = {LATE: late, ANSWER: answers}
 
@@ -68,7 +66,7 @@ class StepRows:
         count = partials.num_rows
         start = np.asarray(partials["window_start"])
         columns = {
-            **self.wire.keys_of(partials),
+            **self.wire.known_by(partials),
             "window_start": instants(start),
             "window_end": instants(start + self.step.window.size),
             "n_records": partials["n_records"],
@@ -115,8 +113,7 @@ class Writer:
         if partials.nbytes < self._large or not partials.num_rows:
             return packets(shard, kind, partials)
         try:
-            told = {"rows": partials.num_rows, "pairs": pairs_of(partials),
-                    "file": asdict(self._written(kind, partials, tick))}  # fmt: skip
+            told = {"rows": partials.num_rows, "file": asdict(self._written(kind, partials, tick))}
         except (TerminalError, UnwrittenError) as failed:  # the driver says it, of this step alone
             told = {"error": str(failed), "terminal": isinstance(failed, TerminalError)}
         return message(shard, WRITTEN, {"kind": kind, **told})
@@ -141,13 +138,11 @@ class Result:
         partials: that are to be written still.
         files: that hold the others.
         rows: how many there are in both.
-        pairs: (record, window) that they count.
     """
 
     partials: pa.Table
     files: tuple[AddAction, ...]
     rows: int
-    pairs: int
 
     @classmethod
     def of(cls, received: pa.Table, kind: int, schema: pa.Schema) -> "Result":
@@ -162,10 +157,4 @@ class Result:
             raise (TerminalError if failed["terminal"] else TransientError)(failed["error"])
         partials = table_in(received, kind, schema)
         files = tuple(AddAction(**m["file"]) for m in told)
-        rows, pairs = (sum(m[name] for m in told) for name in ("rows", "pairs"))
-        return cls(partials, files, rows + partials.num_rows, pairs + pairs_of(partials))
-
-
-def pairs_of(partials: pa.Table) -> int:
-    """Pairs (record, window) that some partials count."""
-    return pc.sum(partials["n_records"]).as_py() or 0
+        return cls(partials, files, sum(m["rows"] for m in told) + partials.num_rows)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
@@ -16,13 +15,10 @@ from penstock.columns.groups import hash_rows
 from penstock.columns.marks import Marks
 from penstock.columns.packets import CLASSES, PARTIAL, SEED, TICK, message, packets
 from penstock.columns.types import INSTANT
-from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
-from penstock.kinds.windowed.layout import layout_of
-from penstock.kinds.windowed.mapper import Classes, columns_of, map_records
-from penstock.kinds.windowed.wire import Wire
+from penstock.kinds.frame import Mapper, frame_of
 from penstock.lake.storage.read import read_pieces
 from penstock.lake.storage.spec import TableSpec
 from penstock.spark.tick import Tick
@@ -81,60 +77,38 @@ def scan(part: Part, events: TableSpec, steps: Mapping[str, StepSpec]) -> Iterat
     for tick in part.ticks:
         for shard in tick.at.shards:
             yield from message(shard, TICK, tick.to_json()).to_batches()
-    mappers = [_Mapper(steps[work.step], work) for work in part.works]
-    for piece in _pieces(part, events, [mapper.step for mapper in mappers]):
+    own = [steps[work.step] for work in part.works]
+    mappers = [
+        frame_of(step).mapper(step, work.marks, work.seed)
+        for step, work in zip(own, part.works, strict=True)
+    ]
+    for piece in _pieces(part, events, own):
         for mapper in mappers:
             mapper.take(piece)
-    for mapper in mappers:
-        yield from mapper.packets()
+    for mapper, step, work in zip(mappers, own, part.works, strict=True):
+        yield from _parts(mapper, step, work)
 
 
 def _pieces(part: Part, events: TableSpec, steps: Sequence[StepSpec]) -> Iterator[pa.Table]:
     """The records of a part with the columns that its steps read."""
     where = (pc.field("arrival_seq") >= part.first) & (pc.field("arrival_seq") <= part.last)
     reaches = [
-        BEGINNING if work.seed is None else work.seed - step.window.size
+        BEGINNING if work.seed is None else frame_of(step).since(step, work.seed)
         for work, step in zip(part.works, steps, strict=True)
     ]
     longest = max((step.window.size for step in steps), default=0)
     if reaches and min(reaches) > BEGINNING + longest:
         where &= pc.field("event_time") >= pa.scalar(min(reaches), pa.int64()).cast(INSTANT)
-    names = list(dict.fromkeys(name for step in steps for name in columns_of(step)))
+    names = list(dict.fromkeys(name for step in steps for name in frame_of(step).columns(step)))
     return iter(read_pieces(events.uri, part.paths, events.schema, names, where))
 
 
-class _Mapper:
-    """One step's partials of a part."""
-
-    def __init__(self, step: StepSpec, work: Work) -> None:
-        self.step, self.work, self.classes = step, work, Classes()
-        self.layout, self.mapped = layout_of(step), list[pa.Table]()
-
-    def take(self, piece: pa.Table) -> None:
-        """Add records."""
-        own = piece.select(columns_of(self.step))
-        self.mapped.append(map_records(self.step, own, self.work.marks, self.classes))
-
-    def packets(self) -> Iterator[pa.RecordBatch]:
-        """What the shards get."""
-        wire, shards, seed = Wire(self.step), self.work.shards, self.work.seed
-        partials = wire.to_inner(self._partials())
-        if seed is None:
-            yield from message(shards[0], CLASSES, self.classes.message()).to_batches()
-        keys = [partials[k] for k in wire.layout.keys]
-        which = hash_rows(keys, partials.num_rows) % len(shards)
-        for number, shard in enumerate(shards):
-            mine = partials.filter(pa.array(which == number))
-            yield from packets(shard, PARTIAL if seed is None else SEED, mine).to_batches()
-
-    def _partials(self) -> pa.Table:
-        by = ("pane", "closed")
-        partials = pa.concat_tables([self.layout.schema(*by).empty_table(), *self.mapped])
-        if len(self.mapped) > 1:
-            partials = self.layout.merge(partials, *by)
-        if self.work.seed is None:
-            return partials
-        window, panes = self.step.window, np.asarray(partials["pane"])
-        closed = closed_of(window, panes, self.work.seed)  # that is answered already
-        low = np.maximum(closed, np.asarray(partials["closed"]))
-        return partials.filter(pa.array(low < windows_a_pane(window, panes)))
+def _parts(mapper: Mapper, step: StepSpec, work: Work) -> Iterator[pa.RecordBatch]:
+    """What the shards get of a step's parts, and what is told of its records."""
+    shards, parts = work.shards, mapper.parts()
+    if work.seed is None:
+        yield from message(shards[0], CLASSES, mapper.classes.message()).to_batches()
+    which = hash_rows([parts[key] for key in step.key_names], parts.num_rows) % len(shards)
+    for number, shard in enumerate(shards):
+        mine = parts.filter(pa.array(which == number))
+        yield from packets(shard, PARTIAL if work.seed is None else SEED, mine).to_batches()

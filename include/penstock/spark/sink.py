@@ -19,7 +19,7 @@ from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
-from penstock.kinds.windowed.mapper import Classes
+from penstock.kinds.classes import Classes
 from penstock.lake.history.generation import Generation
 from penstock.lake.history.position import SPEED
 from penstock.lake.history.sealed import totals
@@ -107,8 +107,11 @@ class StepSink:
         """
         reached("speed sink")
         self._fence()
-        windows = self.rows.wire.windows
-        late, answers = (Result.of(received, kind, windows) for kind in (LATE, ANSWER))
+        wire = self.rows.wire
+        late, answers = (
+            Result.of(received, LATE, wire.late),
+            Result.of(received, ANSWER, wire.answers),
+        )
         application, number = f"{SPEED}:{self.generation}", told[0].tick.at.number
         stamp = Stamp(self.generation, self.epoch, number, self.clock.now())
         if late.rows:
@@ -119,7 +122,7 @@ class StepSink:
                 self.answers.append(rows, application, number)
         self.blocks.refresh()
         self.blocks.settle()  # the door may have sealed a moment ago what control now speaks for
-        row = self._control(answers, told, stamp) | self._totals(number, late, answers)
+        row = self._control(answers, told, stamp) | self._totals(number, told)
         table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
         self.control.append(table, application, number)
         return row
@@ -148,12 +151,12 @@ class StepSink:
             drafts.take(found.files)
             yield drafts
 
-    def _totals(self, number: int, late: Result, answers: Result) -> dict[str, int]:
+    def _totals(self, number: int, told: Sequence[Status]) -> dict[str, int]:
         """Pairs of the generation up to a micro-batch: nobody has to add them up again."""
         if self._before[0] != number - 1:
             self._before = (number - 1, *totals(self.control, self.generation, number - 1))
         _, *before = self._before
-        mine = late.pairs, answers.pairs
+        mine = sum(s.late_pairs for s in told), sum(s.answered_pairs for s in told)
         late_total, answered_total = (a + b for a, b in zip(before, mine, strict=True))
         self._before = number, late_total, answered_total
         return {

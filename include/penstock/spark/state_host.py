@@ -5,6 +5,7 @@ micro-batch in a Python state store.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -25,12 +26,12 @@ from penstock.columns.packets import (
     table_in,
 )
 from penstock.core.step import StepSpec
-from penstock.kinds.windowed.mapper import Classes
-from penstock.kinds.windowed.reducer import Reducer
+from penstock.kinds.classes import Classes
+from penstock.kinds.frame import frame_of
 from penstock.spark.tick import Status, Tick
 
 Hand: TypeAlias = Callable[[int, int, pa.Table, Tick], pa.Table]
-"""Shard, kind, partials of windows, and what the shard was told, to packets."""
+"""Shard, kind, results, and what the shard was told, to packets."""
 
 
 class StateHost(StatefulProcessor):
@@ -39,15 +40,20 @@ class StateHost(StatefulProcessor):
     Args:
         steps: of the query.
         hand: makes packets of a shard's results of one kind.
+        folder: of what is too large for Spark's own state.
     """
 
-    def __init__(self, steps: Sequence[StepSpec], hand: Hand) -> None:
+    def __init__(self, steps: Sequence[StepSpec], hand: Hand, folder: Path) -> None:
         self.steps, self.hand = {step.name: step for step in steps}, hand
+        self.folder = folder
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
         state = handle.getMapState("buckets", "bucket long, part int", "content binary")
-        self.reducers = {name: Reducer(step, state) for name, step in self.steps.items()}
+        self.reducers = {
+            name: frame_of(step).reducer(step, state, self.folder)
+            for name, step in self.steps.items()
+        }
 
     def handleInputRows(  # noqa: N802  Spark's name
         self,
@@ -63,13 +69,13 @@ class StateHost(StatefulProcessor):
         classes = Classes()
         for told in messages_in(received, CLASSES):
             classes.add(told)
-        reducer = self.reducers[tick.step]
-        panes = reducer.wire.panes
-        partials, seed = (table_in(received, kind, panes) for kind in (PARTIAL, SEED))
-        reduced = reducer.reduce(tick.advance, partials, seed)
+        step = self.steps[tick.step]
+        schema = frame_of(step).wire(step).parts
+        parts, seed = (table_in(received, kind, schema) for kind in (PARTIAL, SEED))
+        reduced = self.reducers[tick.step].reduce(tick.advance, parts, seed)
         found = ((LATE, reduced.late), (ANSWER, reduced.answers))
         out = [self.hand(shard, kind, results, tick) for kind, results in found]
-        status = Status(tick, reduced.open_pairs, classes)
+        status = Status.of(tick, reduced, classes)
         out.append(message(shard, STATUS, status.to_json()))
         yield pa.concat_tables(out).to_pandas()
 

@@ -27,6 +27,7 @@ from penstock.lake.proof.retrace import Plans, Stretch, Trace, read_plans, retra
 from penstock.lake.proof.scope import changed, everything, scoped
 from penstock.lake.proof.unsettled import BEYOND
 from penstock.spark.compare import Comparison
+from penstock.spark.compare_alarms import AlarmComparison
 from penstock.spark.faults import KINDS, LATE_ROWS, TIMELY
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class StepAudit:
             lowest = self.ground.window_from
             scope = scoped(step, at, footing, self.trace, self.gone[1][1], touched, lowest)
         self.finished = finished
-        self.comparison = Comparison(
+        comparison = AlarmComparison if step.by_key else Comparison
+        self.comparison = comparison(
             audit.spark, tables, audit.pipeline.types, step, at, scope, finished
         )
 
@@ -192,7 +194,7 @@ class StepAudit:
             out.append(
                 {
                     "window_start": instant(_micros_of(cells["window_start"])).isoformat(),
-                    "key": {k: str(cells[k]) for k in self.step.key_names},
+                    "key": {k: str(cells[k]) for k in self.step.identity_names},
                     "what": kind,
                     "expected": json.dumps(expected, default=str),
                     "found": json.dumps(found, default=str),

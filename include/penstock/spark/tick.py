@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from penstock.columns.marks import Marks
-from penstock.kinds.windowed.mapper import Classes
-from penstock.kinds.windowed.reducer import Advance
+from penstock.kinds.classes import Classes
+from penstock.kinds.frame import Advance, Reduced
 from penstock.lake.history.offset import StepOffset
 
 
@@ -30,7 +30,9 @@ class Tick:
     def advance(self) -> Advance:
         """What it is to the step's state."""
         at = self.at
-        return Advance(at.number == 0, self.since, at.state.watermark, Marks.from_text(at.marks))
+        return Advance(
+            at.number == 0, self.since, at.state.watermark, Marks.from_text(at.marks), at.number
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""
@@ -54,19 +56,28 @@ class Status:
 
     Attributes:
         tick: what it was told.
-        open_pairs: pairs (record, window) whose window is open.
-        classes: of records; all but one of a part's shards count none.
+        open_pairs, late_pairs, answered_pairs: of (record, window), as the reducer counts them.
+        classes: of records; what the mapper tells stands with one of its part's shards.
     """
 
     tick: Tick
     open_pairs: int
+    late_pairs: int
+    answered_pairs: int
     classes: Classes
+
+    @classmethod
+    def of(cls, tick: Tick, reduced: Reduced, classes: Classes) -> Self:
+        """What a reducer's results are counted as."""
+        classes.add(reduced.classes.message())
+        pairs = reduced.open_pairs, reduced.late_pairs, reduced.answered_pairs
+        return cls(tick, *pairs, classes)
 
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""
         return {
             "tick": self.tick.to_json(),
-            "open_pairs": self.open_pairs,
+            "pairs": [self.open_pairs, self.late_pairs, self.answered_pairs],
             "classes": self.classes.message(),
         }
 
@@ -74,4 +85,4 @@ class Status:
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
         classes = Classes(**content["classes"])
-        return cls(Tick.from_json(content["tick"]), content["open_pairs"], classes)
+        return cls(Tick.from_json(content["tick"]), *content["pairs"], classes)

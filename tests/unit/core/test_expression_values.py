@@ -31,7 +31,8 @@ def op(operator: Operator, *arguments: Expression) -> Operation:
 
 @pytest.mark.parametrize("operator", Operator)
 def test_arithmetic_gives_numbers_and_all_else_truth_values(operator: Operator) -> None:
-    kind = ColumnType.DOUBLE if operator.value in "+-*/" else ColumnType.BOOLEAN
+    number = operator.value in ("+", "-", "*", "/", "ABS")
+    kind = ColumnType.DOUBLE if number else ColumnType.BOOLEAN
     assert type_of(op(operator, X, X)) is kind
 
 
@@ -60,6 +61,7 @@ FINITE = ("NULLIF(NULLIF(NULLIF({}, CAST('Infinity' AS DOUBLE)), CAST('-Infinity
     (Literal(1.5), "CAST(1.5 AS DOUBLE)"),
     (op(Operator.NOT, B), "(NOT `b`)"),
     (op(Operator.IS_NULL, X), "(`x` IS NULL)"),
+    (op(Operator.ABS, X), FINITE.format("abs(CAST(`x` AS DOUBLE))")),
     (op(Operator.IN, X, Literal(1), Literal(2)),
      "(`x` IN (CAST(1 AS DOUBLE), CAST(2 AS DOUBLE)))"),
     (op(Operator.GREATER_EQUAL, X, Literal(0)), "(`x` >= CAST(0 AS DOUBLE))"),

@@ -11,9 +11,11 @@ from penstock.columns.marks import NO_MARKS, Marks
 from penstock.columns.types import INSTANT
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
+from penstock.kinds.classes import Classes
+from penstock.kinds.frame import Advance, Reduced
 from penstock.kinds.windowed.layout import layout_of
-from penstock.kinds.windowed.mapper import Classes, map_records
-from penstock.kinds.windowed.reducer import MANY_PARTS, Advance, Reduced, Reducer
+from penstock.kinds.windowed.mapper import map_records
+from penstock.kinds.windowed.reducer import MANY_PARTS, Reducer
 from penstock.kinds.windowed.wire import Wire
 from tests import reference as ref
 from tests.doubles import FakeMap
@@ -93,9 +95,9 @@ def test_instants_as_keys_travel_as_microseconds_and_come_back() -> None:
     seen = pa.array([3 * SECOND, None], pa.int64()).cast(INSTANT)
     inner = wire.to_inner(one.append_column("seen", seen))
     assert (inner["seen"].type, inner["seen"].to_pylist()) == (pa.int64(), [3 * SECOND, None])
-    assert wire.panes.field("seen").type == wire.windows.field("seen").type == pa.int64()
-    assert wire.panes.field("site").type == pa.string()
-    keys = wire.keys_of(inner)
+    assert wire.parts.field("seen").type == wire.answers.field("seen").type == pa.int64()
+    assert wire.parts.field("site").type == pa.string()
+    keys = wire.known_by(inner)
     assert keys["seen"].type == INSTANT
     assert keys["seen"].to_pylist() == seen.to_pylist()
     assert keys["site"].to_pylist() == ["a", "b"]
@@ -114,14 +116,14 @@ class Stream:
         reducer = Reducer(self.step, FakeMap(self.content))
         wire = reducer.wire
         rows = [(self.seq + i, t, "ab"[t % 2]) for i, t in enumerate(times)]
-        partials = wire.panes.empty_table()
+        partials = wire.parts.empty_table()
         if rows:
             marks = Marks((self.seq,), (self.watermark,))
-            partials = map_records(self.step, events(rows), marks).cast(wire.panes)
+            partials = map_records(self.step, events(rows), marks).cast(wire.parts)
         first, self.seq = self.seq == 0, self.seq + len(rows)
         marks = Marks((0, self.seq), (self.watermark, watermark))
         advance = Advance(first, self.watermark, watermark, marks)
-        found = reducer.reduce(advance, partials, wire.panes.empty_table())
+        found = reducer.reduce(advance, partials, wire.parts.empty_table())
         self.watermark = watermark
         for row in found.answers.to_pylist():
             pair = (row["window_start"], row["site"])

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.columns.arrays import Longs
 from penstock.columns.groups import group
 from penstock.columns.lists import Lists, part_of
-from penstock.columns.types import INSTANT, fields_of
+from penstock.columns.types import fields_of
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
 
@@ -127,8 +127,3 @@ def layout_of(step: StepSpec) -> Layout[StepSpec]:
     """The layout of a step, of its kind."""
     found: Layout[StepSpec] = part(step.kind, "layout").LAYOUT(step)
     return found
-
-
-def instants(micros: Longs) -> pa.Array:
-    """Instants of microseconds since the epoch."""
-    return pa.array(micros, pa.int64()).cast(INSTANT)

@@ -4,8 +4,6 @@ Lateness is decided here and nowhere else: ``closed`` is how many of a pane's wi
 watermark in force for the record had closed (docs/concepts/timely-answers.md).
 """
 
-from dataclasses import asdict, dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,58 +12,13 @@ from penstock.columns.arrays import Longs
 from penstock.columns.expressions import rows_where
 from penstock.columns.marks import Marks
 from penstock.columns.windows import closed_of, first_window, panes_of, windows_a_pane
-from penstock.core.lateness import CLASSES
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
+from penstock.kinds.classes import Classes
 from penstock.kinds.windowed.layout import layout_of
+from penstock.kinds.windowed.wire import Wire
 
 READ = ("arrival_seq", "event_time")
-
-
-@dataclass(slots=True)
-class Classes:
-    """Records by class, and the event times of those that missed a window.
-
-    A record of class 1 has missed none of its windows: the stream answers it. One of class 2 has
-    missed some, so that both layers do; one of class 3 has missed all, and is the correction's
-    alone. Source: HPM, whose bounds t_max - K and t_max - K - size say the same of the windows that
-    could have closed; these are the windows that did [D].
-
-    Attributes:
-        class_1, class_2, class_3: records.
-        late_from_us, late_to_us: of records that missed a window; none: there was none.
-    """
-
-    class_1: int = 0
-    class_2: int = 0
-    class_3: int = 0
-    late_from_us: int | None = None
-    late_to_us: int | None = None
-
-    def count(self, times: Longs, missed: Longs, panes: Longs, spec: WindowSpec) -> None:
-        """Add records: event times, how many windows each missed, and their panes."""
-        late = np.flatnonzero(missed)
-        alone = int(np.count_nonzero(missed[late] == windows_a_pane(spec, panes[late])))
-        self.class_1 += len(times) - len(late)
-        self.class_2 += len(late) - alone
-        self.class_3 += alone
-        if len(late):
-            self._spread(int(times[late].min()), int(times[late].max()))
-
-    def add(self, told: dict[str, int | None]) -> None:
-        """Add what ``message`` told of other records."""
-        for name in CLASSES:
-            setattr(self, name, getattr(self, name) + told[name])
-        if told["late_from_us"] is not None and told["late_to_us"] is not None:
-            self._spread(told["late_from_us"], told["late_to_us"])
-
-    def message(self) -> dict[str, int | None]:
-        """For ``add``, elsewhere."""
-        return asdict(self)
-
-    def _spread(self, low: int, high: int) -> None:
-        self.late_from_us = low if self.late_from_us is None else min(low, self.late_from_us)
-        self.late_to_us = high if self.late_to_us is None else max(high, self.late_to_us)
 
 
 def columns_of(step: StepSpec) -> list[str]:
@@ -88,7 +41,7 @@ def map_records(
         A partials table grouped by ``pane`` (start, us) and ``closed``.
     """
     layout, spec = layout_of(step), step.window
-    events = _with_keys(step, rows_where(step.where, events))
+    events = with_keys(step, rows_where(step.where, events))
     times = np.asarray(pc.cast(events["event_time"], pa.int64()))
     if spec.landmark:
         events = events.filter(pa.array(times >= spec.origin))
@@ -96,11 +49,18 @@ def map_records(
     pane = panes_of(spec, times)
     closed = closed_of(spec, pane, marks.at(np.asarray(events["arrival_seq"])))
     if classes is not None:
-        classes.count(times, closed, pane, spec)
+        _count(classes, times, closed, pane, spec)
     return layout.of_records(events, {"pane": pane, "closed": closed})
 
 
-def _with_keys(step: StepSpec, events: pa.Table) -> pa.Table:
+def _count(classes: Classes, times: Longs, missed: Longs, panes: Longs, spec: WindowSpec) -> None:
+    """Records by event times, by how many windows each missed, and by their panes."""
+    late = np.flatnonzero(missed)
+    alone = int(np.count_nonzero(missed[late] == windows_a_pane(spec, panes[late])))
+    classes.count(len(times), times[late], alone)
+
+
+def with_keys(step: StepSpec, events: pa.Table) -> pa.Table:
     """Without records that lack a key: they came before its column was declared.
 
     The door refuses such a record from then on; the audit leaves it out likewise.
@@ -131,3 +91,28 @@ def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa
     start = first[rows] + (lows[rows] + offset) * spec.slide
     spread = panes.take(pa.array(rows)).append_column("window_start", pa.array(start))
     return layout.merge(spread, "window_start")
+
+
+class Mapper:
+    """One step's partials of some records."""
+
+    def __init__(self, step: StepSpec, marks: Marks, seed: int | None) -> None:
+        self.step, self.marks, self.seed, self.classes = step, marks, seed, Classes()
+        self.layout, self.mapped = layout_of(step), list[pa.Table]()
+
+    def take(self, records: pa.Table) -> None:
+        """Add records."""
+        own = records.select(columns_of(self.step))
+        self.mapped.append(map_records(self.step, own, self.marks, self.classes))
+
+    def parts(self) -> pa.Table:
+        """Partials by pane; of a state that is rebuilt without what is answered already."""
+        by = ("pane", "closed")
+        partials = pa.concat_tables([self.layout.schema(*by).empty_table(), *self.mapped])
+        if len(self.mapped) > 1:
+            partials = self.layout.merge(partials, *by)
+        if self.seed is not None:
+            window, panes = self.step.window, np.asarray(partials["pane"])
+            low = np.maximum(closed_of(window, panes, self.seed), np.asarray(partials["closed"]))
+            partials = partials.filter(pa.array(low < windows_a_pane(window, panes)))
+        return Wire(self.step).to_inner(partials)

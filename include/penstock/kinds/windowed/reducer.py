@@ -7,39 +7,23 @@ micro-batch never reach the state. No decision about lateness is made here.
 
 import pickle
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
-from penstock.columns.marks import Marks
 from penstock.columns.packets import packed, unpacked
 from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
+from penstock.kinds.frame import Advance, Reduced, State
 from penstock.kinds.windowed.mapper import to_windows
 from penstock.kinds.windowed.wire import Wire
 
 MANY_PARTS = 8
 INDEX = (0, -1)
 """Where the index lies: a state variable of its own would be opened in every micro-batch."""
-
-
-class State(Protocol):
-    """What Spark keeps for a shard: contents by (bucket, part)."""
-
-    def getValue(self, key: tuple[int, int]) -> tuple[bytes] | None:  # noqa: N802  Spark's name
-        """What stands there; none: nothing."""
-
-    def updateValue(self, key: tuple[int, int], value: tuple[bytes]) -> None:  # noqa: N802
-        """Let something stand there."""
-
-    def removeKey(self, key: tuple[int, int]) -> None:  # noqa: N802
-        """Forget what stands there."""
-
-    def clear(self) -> None:
-        """Forget everything."""
 
 
 @dataclass(slots=True)
@@ -50,55 +34,24 @@ class Bucket:
     pairs: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Advance:
-    """How far a micro-batch carries a step.
-
-    Attributes:
-        first: whether its generation begins: the state holds nothing of it yet.
-        since: the watermark before, us.
-        watermark: the one after, us.
-        marks: the watermark in force at each of its positions.
-    """
-
-    first: bool
-    since: int
-    watermark: int
-    marks: Marks
-
-
-@dataclass(frozen=True, slots=True)
-class Reduced:
-    """What a shard gives for a micro-batch.
-
-    Attributes:
-        late, answers: partials of windows.
-        open_pairs: pairs (record, window) whose window is open.
-    """
-
-    late: pa.Table
-    answers: pa.Table
-    open_pairs: int
-
-
 class Reducer:
     """One step's open panes, one shard at a time."""
 
     def __init__(self, step: StepSpec, state: State) -> None:
         self.step, self.wire, self.buckets = step, Wire(step), state
 
-    def reduce(self, advance: Advance, partials: pa.Table, seed: pa.Table) -> Reduced:
+    def reduce(self, advance: Advance, parts: pa.Table, seed: pa.Table) -> Reduced:
         """Add a micro-batch's partials, pass its late pairs on, answer what closed.
 
         Args:
             advance: of the micro-batch.
-            partials: of its records.
+            parts: of its records.
             seed: partials that were open before a generation's start.
         """
         if advance.first:
             self.buckets.clear()
-        late = self._late(partials)
-        fresh = pa.concat_tables([partials, seed])
+        late = self._late(parts)
+        fresh = pa.concat_tables([parts, seed])
         index = self._load()
         closing = [b for b in index if self._closes(b, advance.since, advance.watermark)]
         loaded = {b: self._content(b, index[b]) for b in closing}
@@ -110,7 +63,8 @@ class Reducer:
         reached("inside state")
         self.buckets.updateValue(INDEX, (pickle.dumps(index, 5),))
         reached("after state")
-        return Reduced(late, answers, sum(b.pairs for b in index.values()))
+        open_pairs = sum(b.pairs for b in index.values())
+        return Reduced(late, answers, open_pairs, pairs_of(late), pairs_of(answers))
 
     def _load(self) -> dict[int, Bucket]:
         stored = self.buckets.getValue(INDEX)
@@ -202,3 +156,8 @@ class Reducer:
         counts = windows_a_pane(self.step.window, np.asarray(partials["pane"]))
         left: Longs = counts - np.asarray(partials["closed"])
         return int((np.asarray(partials["n_records"]) * left).sum())
+
+
+def pairs_of(partials: pa.Table) -> int:
+    """Pairs (record, window) that some partials count."""
+    return pc.sum(partials["n_records"]).as_py() or 0

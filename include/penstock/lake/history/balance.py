@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 
 from penstock.core.step import StepSpec
 from penstock.lake.history.position import Position, position
+from penstock.lake.history.taken import taken
 from penstock.lake.history.view import preloaded
 from penstock.lake.log.blocks import accepted_upto
 from penstock.lake.storage.tables import Tables
@@ -59,8 +60,10 @@ def balance_at(tables: Tables, step: StepSpec, at: Position) -> Balance:
 
 
 def _preloaded(tables: Tables, step: StepSpec, at: Position) -> int:
-    """Pairs of the history before the epoch: the last answer of each window counts."""
+    """Pairs of the history before the epoch: the last answer of each window counts, or records."""
     if at.epoch.seq < 0:
         return 0
+    if step.by_key:
+        return len(taken(tables, step, 0, at.epoch.seq))
     rows = preloaded(tables, step, at, ["n_records"])
     return pc.sum(rows["n_records"]).as_py() or 0

@@ -16,7 +16,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import micros
 from penstock.lake.history.plans import unfinished_plans
 from penstock.lake.history.position import LATE, Position, position
-from penstock.lake.history.view import answers_at, in_force
+from penstock.lake.history.view import answers_at, newest
 from penstock.lake.log.freezes import NOTHING, Freeze, Freezes, frozen
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, read_table
@@ -136,9 +136,9 @@ def replaced(answers: pa.Table, step: StepSpec) -> pa.Table:
 
     Timely ones and those of a history stay: how far off they were is told by them.
     """
-    known = ["window_start", *step.key_names, "through_seq", "revision", "reason"]
+    known = ["window_start", *step.identity_names, "through_seq", "revision", "reason"]
     corrected = answers.filter(pc.field("reason") == LATE).select(known)
-    now = in_force(answers, step).select(known)
+    now = newest(answers, step).select(known)
     return corrected.group_by(known).aggregate([]).join(now, known, join_type="left anti")
 
 

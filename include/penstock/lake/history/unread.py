@@ -52,6 +52,11 @@ class Unread:
 
 
 def in_force(step: Definition) -> str:
+    """As ``newest``, without what was taken back."""
+    return f"{newest(step)} AND n_records > 0"
+
+
+def newest(step: Definition) -> str:
     """Of the rows a position has, the one of each window and key that has seen most of the log.
 
     DuckDB hands a condition on what it partitions by down to the files.
@@ -64,7 +69,7 @@ def in_force(step: Definition) -> str:
 
 def pair(step: Definition) -> str:
     """The columns in SQL that an answer is known by: its window and keys."""
-    return ", ".join([BY, *map(quoted, step.key_names)])
+    return ", ".join([BY, *map(quoted, step.identity_names)])
 
 
 def answers(

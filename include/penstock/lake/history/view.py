@@ -58,8 +58,17 @@ def late_at(
 
 
 def in_force(answers: pa.Table, step: Definition) -> pa.Table:
-    """One row per window and key: the answer that has seen most of the log."""
-    by = ["window_start", *step.key_names]
+    """The answers that have seen most of the log, without what was taken back."""
+    now = newest(answers, step)
+    return now.filter(pc.greater(now["n_records"], 0))
+
+
+def newest(answers: pa.Table, step: Definition) -> pa.Table:
+    """One row per window and identity: the answer that has seen most of the log.
+
+    One of no records says that there is none any more: an earlier one was taken back.
+    """
+    by = ["window_start", *step.identity_names]
     ordered = answers.sort_by([("through_seq", "ascending"), ("revision", "ascending")])
     ordered = ordered.append_column(ROW, pa.array(range(ordered.num_rows), pa.int64()))
     last = ordered.group_by(by, use_threads=False).aggregate([(ROW, "last")])
@@ -77,8 +86,8 @@ def preloaded(
         at: the position.
         columns: wanted besides what answers are known by; none: all.
     """
-    known = ["window_start", *step.key_names, "through_seq", "revision"]
+    known = ["window_start", *step.identity_names, "through_seq", "revision", "n_records"]
     mine = (pc.field("reason") == BACKFILL) & (pc.field("through_seq") <= at.seq)
     mine &= pc.field("plan").isin(pa.array(sorted(at.done), pa.int64()))
-    names = [*known, *columns] if columns else None
+    names = [*dict.fromkeys([*known, *columns])] if columns else None
     return in_force(read_table(Table(tables.answers(step)), names, mine), step)

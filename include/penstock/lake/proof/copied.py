@@ -84,7 +84,7 @@ def _example(row: dict[str, Any], step: StepSpec) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "window_start": row[BY].isoformat(),
-        "key": {key: str(row[key]) for key in step.key_names},
+        "key": {key: str(row[key]) for key in step.identity_names},
         "what": WHAT,
         "expected": shown["said"],
         "found": shown["found"],

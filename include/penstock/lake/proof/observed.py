@@ -18,7 +18,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.history.generation import controller_at, lived
 from penstock.lake.history.position import BACKFILL, SPEED, Position, position, rows_of, sealed_only
-from penstock.lake.history.view import answers_at, in_force
+from penstock.lake.history.view import answers_at, newest
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.log.freezes import frozen
 from penstock.lake.proof.present import since as present_since
@@ -109,7 +109,7 @@ def beside(rows: pa.Table, step: StepSpec) -> Iterator[tuple[duckdb.DuckDBPyConn
     Yields:
         A connection, and what to select from.
     """
-    now, names = in_force(rows, step), ["window_start", *step.key_names]
+    now, names = newest(rows, step), ["window_start", *step.identity_names]
     on = " AND ".join(f't."{name}" IS NOT DISTINCT FROM n."{name}"' for name in names)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -143,7 +143,7 @@ def newest_errors(
     if not groups or at is None:
         return [[] for _ in groups]
     worst = ", ".join(f"greatest({', '.join(map(error_of, names))})" for names in groups)
-    order = ", ".join(f'n."{key}" DESC' for key in ("window_start", *step.key_names))
+    order = ", ".join(f'n."{key}" DESC' for key in ("window_start", *step.identity_names))
     recorded, held = _recorded(tables, step, present_since(tables, step, at))
     found, wanted, windows = list[tuple[float, ...]](), most, 0
     while len(found) < most and windows < len(recorded):  # some may hold too few records

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
+from penstock.columns.arrays import Longs
 from penstock.columns.watermark import Mark
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.history.generation import Generation, Sealed
 from penstock.lake.history.position import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
+from penstock.lake.history.taken import taken
 from penstock.lake.proof.recount import Blocks, Fault
 from penstock.lake.proof.refold import Way
 from penstock.lake.proof.waypoint import BEGIN, Waypoint
@@ -217,6 +220,7 @@ def _batches(
 ) -> Iterator[Fault]:
     """Rows of ``control`` against the log, and against what their micro-batches wrote."""
     written = _written(tables, step, stretch)
+    records = _taken(tables, step, way, sealed, stretch)
     within = stretch.within("through_seq", stretch.since.seq)
     rows = read_table(Table(tables.control(step)), within=within).to_pylist()
     content = {(r["generation"], r["micro_batch"]): r for r in rows}
@@ -226,6 +230,9 @@ def _batches(
         said = content[row.generation, row.micro_batch]
         former = content.get((row.generation, row.micro_batch - 1), NOTHING)
         answers, answered, late = written.get((row.generation, row.micro_batch), (0, 0, 0))
+        if records is not None:
+            low, high = np.searchsorted(records, [before, row.seq], "right")
+            answered = int(high - low) - late
         expected = _figures(way.seq(row.block), way.after(row.block)) | {
             "records": row.seq - before,
             "answers": answers,
@@ -237,6 +244,16 @@ def _batches(
         found = _figures(row.seq, row.state) | {n: said[n] for n in FIGURES}
         yield from _unlike("micro-batch unlike the log", place, expected, found)
         before = row.seq
+
+
+def _taken(
+    tables: Tables, step: StepSpec, way: Way, sealed: list[Sealed], stretch: Stretch
+) -> Longs | None:
+    """Positions of the records that the step takes; none: it counts pairs, as its answers do."""
+    if not step.by_key or not sealed:
+        return None
+    _, before = stretch.first(way.epoch)
+    return taken(tables, step, before + 1, sealed[-1].seq)
 
 
 def _written(

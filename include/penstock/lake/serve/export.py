@@ -94,7 +94,7 @@ def _public(tables: Tables, step: StepSpec, shown: Standing | None) -> pa.Table:
     else:
         one, rows = shown.step, fetched(in_force_at(tables, shown.step, shown.at))
     values = [value.name for value in one.values]
-    columns = ["window_start", "window_end", *one.key_names, *values]
+    columns = ["window_start", "window_end", *one.identity_names, *values]
     return rows.select([*columns, "n_records", "revision", "reason", "through_seq"])
 
 

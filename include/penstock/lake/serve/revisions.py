@@ -17,7 +17,7 @@ from penstock.core.measure import ColumnType
 from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import Standing
 from penstock.lake.history.unread import answers as rows_at
-from penstock.lake.history.unread import asking, in_force, pair, quoted
+from penstock.lake.history.unread import asking, newest, pair, quoted
 from penstock.lake.ingest.cast import cast
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.tables import Tables
@@ -168,7 +168,7 @@ def _asked(
 
 
 def _wanted(step: Definition, pipeline: Pipeline, keys: Mapping[str, str]) -> pc.Expression:
-    types, wanted = {key.name: key.type for key in step.keys}, pc.scalar(True)
+    types, wanted = {key.name: key.type for key in step.identity}, pc.scalar(True)
     for name, text in keys.items():
         if name not in types:
             known = ", ".join(types) or "none"
@@ -181,7 +181,7 @@ def _wanted(step: Definition, pipeline: Pipeline, keys: Mapping[str, str]) -> pc
 
 
 def _order(step: Definition) -> str:
-    return ", ".join(["window_start DESC", *map(quoted, step.key_names)])
+    return ", ".join(["window_start DESC", *map(quoted, step.identity_names)])
 
 
 def _value(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -207,7 +207,7 @@ def _beside(step: Definition, some: str) -> str:
     any_changed = " OR ".join(quoted(f"changed_{n}") for n in names)
     return (
         f"WITH asked AS (SELECT answer.* FROM answer {some}),"  # noqa: S608
-        f" force AS ({in_force(step).replace('{rows}', 'asked')}),"
+        f" force AS ({newest(step).replace('{rows}', 'asked')}),"
         f" early AS (SELECT {by}, {first}, reason AS first_reason FROM asked"
         f" WHERE reason IN ('{SPEED}', '{BACKFILL}')"
         f" QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY through_seq DESC) = 1),"
@@ -231,7 +231,7 @@ def _shown(row: dict[str, Any], step: Definition) -> Shown:
     return Shown(
         start=row["window_start"],
         end=row["window_end"],
-        key=tuple(row[k] for k in step.key_names),
+        key=tuple(row[k] for k in step.identity_names),
         first={n: row[f"first_{n}"] for n in names} if known else None,
         first_reason=row["first_reason"] or "",
         now={n: row[n] for n in names},

@@ -14,18 +14,18 @@ class FormerStep:
     Attributes:
         name: the step's.
         fingerprint: names the definition.
-        keys, values: columns of its answers.
+        identity, values: columns of its answers.
     """
 
     name: str
     fingerprint: str
-    keys: tuple[Column, ...]
+    identity: tuple[Column, ...]
     values: tuple[Column, ...]
 
     @property
-    def key_names(self) -> tuple[str, ...]:
-        """Names of the key columns."""
-        return tuple(key.name for key in self.keys)
+    def identity_names(self) -> tuple[str, ...]:
+        """Names of the columns that tell an answer from all others of its window."""
+        return tuple(column.name for column in self.identity)
 
 
 Definition: TypeAlias = StepSpec | FormerStep

@@ -246,7 +246,7 @@ class Tables:
         values = [pa.field(value.name, ARROW[value.type]) for value in step.values]
         schema = pa.schema(
             [
-                *fields_of(step.keys),
+                *fields_of(step.identity),
                 ("window_start", INSTANT),
                 ("window_end", INSTANT),
                 *values,

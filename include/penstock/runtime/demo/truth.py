@@ -136,7 +136,7 @@ class Truth:
 
     def _answer(self, step: StepSpec) -> None:
         config, window = self._pipeline.steps[step.name], step.window
-        keys = "".join(f', "{key}"' for key in step.key_names)
+        keys = "".join(f', "{key}"' for key in step.identity_names)
         columns = ", ".join(["", *raw_of(step).columns(step, config)])
         self._db.execute(f"""
             create or replace table truth as
@@ -153,7 +153,7 @@ class Truth:
         """)  # noqa: S608  the pipeline file is the user's own
 
     def _compare(self, step: StepSpec, first: pa.Table, in_force: pa.Table) -> None:
-        using = ", ".join(["_start", *(f'"{key}"' for key in step.key_names)])
+        using = ", ".join(["_start", *(f'"{key}"' for key in step.identity_names)])
         self._db.register("first_rows", first)
         self._db.register("in_force_rows", in_force)
         for name in ("first", "in_force"):
@@ -183,7 +183,7 @@ class Truth:
 
     def _examples(self, step: StepSpec, changed: int = 3, same: int = 1) -> tuple[Example, ...]:
         """Windows that late records changed, each of another key, and one they did not."""
-        key = "concat_ws(', ', " + ", ".join(["''", *(f'"{k}"' for k in step.key_names)]) + ")"
+        key = "concat_ws(', ', " + ", ".join(["''", *(f'"{k}"' for k in step.identity_names)]) + ")"
         names = raw_of(step).names(step)
         values = ", ".join(f'"{side}_{name}"' for name in names for side in SIDES)
         rows = self._db.execute(f"""

@@ -70,7 +70,7 @@ def _answers(rows: Sequence[Shown], step: Definition, title: str, out: Console) 
     """A line a measure: narrow terminals fold cells, and each fold stays in its line."""
     narrow = out.width < NARROW
     revision = "rev" if narrow else "revision"
-    key = ", ".join(step.key_names) or "key"
+    key = ", ".join(step.identity_names) or "key"
     right = ("timely", "in force", revision, "records")
     shown = table(
         "window", key, "measure", *right[:3], "reason", "records", right=right, title=title
@@ -122,16 +122,16 @@ def show_revisions(
     narrow = out.width < NARROW
     right = (*measures, "rev", "records", "through record")
     shown = table(
-        "window", *step.key_names, "rev", *measures, "records", "reason",
+        "window", *step.identity_names, "rev", *measures, "records", "reason",
         *(() if narrow else ("published", "through record")),
         right=right, title="Every revision, newest windows first (UTC)",
     )  # fmt: skip
     before: tuple[Any, ...] = ()
     for row in rows:
-        same = (row["window_start"], *(row[k] for k in step.key_names))
+        same = (row["window_start"], *(row[k] for k in step.identity_names))
         again, before = same == before, same
         place = ["" if again else window(row["window_start"], row["window_end"], year=not narrow)]
-        place += ["" if again else value(row[k]) for k in step.key_names]
+        place += ["" if again else value(row[k]) for k in step.identity_names]
         shown.add_row(
             *(Text(cell) for cell in place),
             str(row["revision"]),

@@ -38,12 +38,12 @@ def show_step(step: StepPlan, out: Console) -> None:
     head(f"Step {step.name}", out)
     keys = ", ".join(step.keys) or "none: one answer a window"
     values = ", ".join(f"{name} = {text} ({kind})" for name, text, kind in step.values)
+    of = [("window", _kind(step.window)), ("for example", _example(step.window))]
     out.print(
         pairs(
             ("answers for", f"each {keys}" if step.keys else keys),
             ("of records", f"where {step.where}" if step.where else "all"),
-            ("window", _kind(step.window)),
-            ("for example", _example(step.window)),
+            *([("compares", step.compares)] if step.compares else of),
             ("answers with", values),
         )
     )
@@ -71,6 +71,10 @@ def _example(plan: WindowPlan) -> str:
 
 def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
     """Say how long it waits, and for what."""
+    if step.compares:
+        late = f"what is not kept any more is compared by correction, {plan.correction}"
+        out.print(pairs(("answer", "at once"), ("late", late)))
+        return
     span, tuning = spoken(step.slack.span), step.slack.tuning
     if step.slack.policy is SlackPolicy.FIXED:
         slack = f"fixed {span}: the watermark stays {span} behind the newest event time"

@@ -86,6 +86,8 @@ def window(start: datetime, end: datetime, *, year: bool = True) -> str:
 
 def _window(start: datetime, end: datetime) -> str:
     start, end = start.astimezone(UTC), end.astimezone(UTC)
+    if end - start == timedelta(milliseconds=1):  # of an alarm
+        return _clock(start, date=True)
     if start.date() == end.date():
         return f"{_clock(start, date=True)}-{_clock(end, date=False)}"
     if start.time() == MIDNIGHT and end - start == timedelta(days=1):

@@ -1,0 +1,189 @@
+"""What the runners need of a kind: how records become parts, parts become state, state answers.
+
+Kinds share a *frame*: those of windows of event time have ``kinds/windowed``. Docs:
+docs/decisions/0029-kinds-of-step.md.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.columns.arrays import Longs
+from penstock.columns.marks import Marks
+from penstock.core.kinds import part
+from penstock.core.step import StepSpec
+from penstock.kinds.classes import Classes
+
+
+class State(Protocol):
+    """What Spark keeps for a shard: contents by (bucket, part)."""
+
+    def getValue(self, key: tuple[int, int]) -> tuple[bytes] | None:  # noqa: N802  Spark's name
+        """What stands there; none: nothing."""
+
+    def updateValue(self, key: tuple[int, int], value: tuple[bytes]) -> None:  # noqa: N802
+        """Let something stand there."""
+
+    def removeKey(self, key: tuple[int, int]) -> None:  # noqa: N802
+        """Forget what stands there."""
+
+    def clear(self) -> None:
+        """Forget everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """How far a micro-batch carries a step.
+
+    Attributes:
+        first: whether its generation begins: the state holds nothing of it yet.
+        since: the watermark before, us.
+        watermark: the one after, us.
+        marks: the watermark in force at each of its positions.
+        number: of the micro-batch, within its generation.
+    """
+
+    first: bool
+    since: int
+    watermark: int
+    marks: Marks
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What a shard gives for a micro-batch.
+
+    Attributes:
+        late, answers: results, as ``late`` and ``answers`` of its wire.
+        open_pairs, late_pairs, answered_pairs: how many (record, window) pairs are still open,
+            were late, are answered.
+        classes: of records, as far as the state tells them.
+    """
+
+    late: pa.Table
+    answers: pa.Table
+    open_pairs: int
+    late_pairs: int
+    answered_pairs: int
+    classes: Classes = field(default_factory=Classes)
+
+
+class Results(Protocol):
+    """What a kind says of its results."""
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """Columns of ``late`` that are the kind's own."""
+
+    def finish(self, table: pa.Table) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+        """The step's values, by name, of a table of answers as they leave the reducer.
+
+        Raises:
+            TerminalError: a value has no place in the answers.
+        """
+
+
+class Wire(Protocol):
+    """Schemas of a step's tables on the way."""
+
+    @property
+    def layout(self) -> Results:
+        """Of the results."""
+
+    def known_by(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
+        """The columns that results are known by, as declared."""
+
+    @property
+    def parts(self) -> pa.Schema:
+        """As they come from the source."""
+
+    @property
+    def late(self) -> pa.Schema:
+        """As late records leave the reducer."""
+
+    @property
+    def answers(self) -> pa.Schema:
+        """As answers leave the reducer."""
+
+
+class Mapper(Protocol):
+    """One step's parts of some records.
+
+    Attributes:
+        classes: of the records, as far as they can be told here.
+    """
+
+    classes: Classes
+
+    def take(self, records: pa.Table) -> None:
+        """Add records, with the columns that the step reads."""
+
+    def parts(self) -> pa.Table:
+        """Of all that was taken, as ``parts`` of its wire."""
+
+
+class Reducer(Protocol):
+    """One step's state, one shard at a time."""
+
+    def reduce(self, advance: Advance, parts: pa.Table, seed: pa.Table) -> Reduced:
+        """Add a micro-batch's parts, and answer.
+
+        Args:
+            advance: of the micro-batch.
+            parts: of its records.
+            seed: of the records that a generation begins with.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which answers a correction asks for.
+
+    Attributes:
+        low, high: of windows that start in [low, high), us.
+        starts: of these only the windows that start there, us; none: all.
+        watermark: of windows that end by then, us.
+        after_seq, answered: not of windows that end by ``answered`` (us) and hold no record after
+            this position: what an earlier history has answered.
+    """
+
+    low: int
+    high: int
+    starts: Longs | None
+    watermark: int
+    after_seq: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How the kinds of a frame go through the runners.
+
+    Attributes:
+        columns: of ``events`` that a step's mapper reads.
+        since: for a step and a start's watermark, the event time from which on records are needed
+            to rebuild its state, us.
+        wire: of a step.
+        mapper: of a step; with the watermarks in force, and the watermark of the start whose state
+            is rebuilt, or none.
+        reducer: of a step; with the shard's state, and the folder of what is too large for it.
+        again: a step's answers, as ``answers`` of its wire, that a correction asks for, from the
+            parts of all records of some keys that it may need.
+    """
+
+    columns: Callable[[StepSpec], list[str]]
+    since: Callable[[StepSpec, int], int]
+    wire: Callable[[StepSpec], Wire]
+    mapper: Callable[[StepSpec, Marks, int | None], Mapper]
+    reducer: Callable[[StepSpec, State, Path], Reducer]
+    again: Callable[[StepSpec, pa.Table, Asked], pa.Table]
+
+
+def frame_of(step: StepSpec) -> Frame:
+    """The frame of a step's kind."""
+    found: Frame = part(step.kind, "frame").FRAME
+    return found

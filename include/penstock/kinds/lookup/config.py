@@ -1,0 +1,113 @@
+"""A look-up in a pipeline file: each record beside what was seen of its key before."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from penstock.config.expression import parse_where
+from penstock.config.model import ColumnName, Model
+from penstock.config.slack import SlackConfig
+from penstock.config.step import Said, StepConfig, problem_of, undeclared
+from penstock.core.expression import Column, Expression
+from penstock.core.measure import ColumnType
+from penstock.core.window import MILLISECOND, WindowSpec, micros
+from penstock.kinds.lookup.spec import APART, NEW, OLD, SEQS, TIMES, LookupSpec, Pairs
+
+NONE = SlackConfig(fixed=timedelta())
+
+
+class Keep(Model):
+    """What is kept of a key."""
+
+    last: int = Field(ge=1, le=1_000, description="So many observations, the last by event time.")
+
+
+class LookupConfig(StepConfig):
+    """Each record is compared with observations of its key; pairs that fit are alarms."""
+
+    kind: Literal["lookup"] = Field(description="Pairs of observations of a key.")
+    keys: tuple[ColumnName, ...] = Field(min_length=1, description="Columns that must be equal.")
+    keep: Keep = Field(description="Observations of a key that new records are compared with.")
+    pairs: Pairs = Field(
+        default=Pairs.ALL,
+        description="all, or consecutive: with no other observation of the key between them.",
+    )
+    within: timedelta | None = Field(
+        default=None, gt=timedelta(0), description="Of pairs all: longest time between the two."
+    )
+    columns: tuple[ColumnName, ...] = Field(
+        default=(), description="What to keep of a record; alarms show it of both."
+    )
+    alarm: str = Field(
+        description="Condition over new.x and old.x of these columns, and apart, the seconds"
+        " between the two."
+    )
+    slack: SlackConfig = Field(
+        default=NONE, exclude=True, description="None: a look-up compares at once."
+    )
+
+    @field_validator("slack")
+    @classmethod
+    def _waits_for_nobody(cls, slack: SlackConfig) -> SlackConfig:
+        if slack != NONE:
+            raise ValueError("a look-up compares at once and waits for nobody. Delete slack")
+        return slack
+
+    @model_validator(mode="after")
+    def _reach_belongs_to_all_pairs(self) -> Self:
+        if (self.pairs is Pairs.ALL) == (self.within is None):
+            raise ValueError(
+                "pairs all need within, the longest time between the two (within: PT6H)"
+                if self.within is None
+                else "pairs consecutive know no within. Delete it"
+            )
+        return self
+
+    def spec(self, name: str, types: Mapping[str, ColumnType]) -> LookupSpec:
+        """As the core knows it; a step of a valid file has no ``problems``."""
+        return LookupSpec(
+            name=name,
+            keys=self.key_columns(types),
+            where=self.condition(types),
+            window=WindowSpec(MILLISECOND, MILLISECOND),
+            slack=self.slack.spec(None, (), MILLISECOND),
+            keep=self.keep.last,
+            pairs=self.pairs,
+            reach=None if self.within is None else micros(self.within),
+            kept=tuple(Column(column, types[column]) for column in self.columns),
+            alarm=self._alarm(types),
+        )
+
+    def own_problems(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+        """Of the columns to keep, and of the condition."""
+        missing = [column for column in self.columns if column not in types]
+        for column in missing:
+            yield "columns", undeclared(column, types)
+        if not missing:
+            yield from problem_of("alarm", lambda: self._alarm(types))
+
+    def _alarm(self, types: Mapping[str, ColumnType]) -> Expression:
+        seen = {f"{side}.{c}": types[c] for side in (NEW, OLD) for c in self.columns}
+        return parse_where(self.alarm, {APART.name: APART.type, **seen})
+
+    @property
+    def compares(self) -> str:
+        """With which observations, and the condition as the file says it."""
+        kept = f"of the last {self.keep.last} of its key"
+        near = {Pairs.CONSECUTIVE: "those before and after it", Pairs.ALL: "those near in time"}
+        return f"each record with {near[self.pairs]} {kept}; an alarm where {self.alarm}"
+
+    def answered(self) -> Iterator[str]:
+        """Positions, event times and what is kept of both records."""
+        yield from (column.name for column in (*SEQS, *TIMES))
+        yield from (f"{side}_{column}" for side in (NEW, OLD) for column in self.columns)
+
+    def said(self, value: str) -> str:
+        """Which record it is of."""
+        side, _, column = value.partition("_")
+        return f"{column} of the {'later' if side == NEW else 'earlier'} record"
+
+
+CONFIG = LookupConfig

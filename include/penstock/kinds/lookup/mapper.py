@@ -1,0 +1,60 @@
+"""Map: records to observations."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.expressions import rows_where
+from penstock.columns.groups import hash_rows
+from penstock.columns.marks import Marks
+from penstock.kinds.classes import Classes
+from penstock.kinds.keyed.kept import NEVER
+from penstock.kinds.keyed.runs import DROPPED, HASH, SEQ, TIME
+from penstock.kinds.lookup.spec import LookupSpec
+from penstock.kinds.lookup.wire import Wire
+
+READ = ("arrival_seq", "event_time")
+
+
+def columns_of(step: LookupSpec) -> list[str]:
+    """Columns of ``events`` the mapper reads."""
+    return [*READ, *step.columns]
+
+
+def observed(step: LookupSpec, events: pa.Table) -> pa.Table:
+    """Records as observations; without those that the step leaves out, or that lack a key.
+
+    Args:
+        step: the look-up.
+        events: the columns of ``columns_of``.
+    """
+    wire, events = Wire(step), rows_where(step.where, events)
+    for key in step.key_names:
+        if events[key].null_count:
+            events = events.filter(pc.is_valid(events[key]))
+    events, count = wire.to_inner(events), events.num_rows
+    columns = {
+        HASH: hash_rows([events[key] for key in step.key_names], count),
+        TIME: pc.cast(events["event_time"], pa.int64()),
+        SEQ: events["arrival_seq"],
+        DROPPED: np.full(count, NEVER),
+    }
+    whole = {name: columns[name] if name in columns else events[name] for name in wire.parts.names}
+    return pa.table(whole).cast(wire.parts)
+
+
+class Mapper:
+    """One step's observations in some records."""
+
+    def __init__(self, step: LookupSpec, marks: Marks, seed: int | None) -> None:
+        del marks, seed  # what is late is told by the state
+        self.step, self.classes = step, Classes()
+        self.mapped = [Wire(step).parts.empty_table()]
+
+    def take(self, records: pa.Table) -> None:
+        """Add records."""
+        self.mapped.append(observed(self.step, records.select(columns_of(self.step))))
+
+    def parts(self) -> pa.Table:
+        """All of them."""
+        return pa.concat_tables(self.mapped)

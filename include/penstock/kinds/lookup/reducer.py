@@ -1,0 +1,104 @@
+"""Reduce: each record is compared with what is kept of its key."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.arrays import Longs
+from penstock.columns.types import INSTANT
+from penstock.core.crash import reached
+from penstock.kinds.classes import Classes
+from penstock.kinds.frame import Advance, Reduced, State
+from penstock.kinds.keyed.runs import HASH, SEQ, TIME, Manifest, Runs
+from penstock.kinds.lookup.search import Found, found
+from penstock.kinds.lookup.spec import SEQS, TIMES, LookupSpec
+from penstock.kinds.lookup.wire import Wire
+
+MANIFEST = (0, 0)
+"""Where Spark's state says which runs there are."""
+TWO = 2
+"""Records of an alarm."""
+
+
+class Reducer:
+    """A look-up's state, one shard at a time."""
+
+    def __init__(self, step: LookupSpec, state: State, folder: Path) -> None:
+        self.step, self.wire, self.state = step, Wire(step), state
+        self.runs = Runs(folder, step.key_names, step.keep)
+
+    def reduce(self, advance: Advance, parts: pa.Table, seed: pa.Table) -> Reduced:
+        """Compare a micro-batch's records, and keep them.
+
+        Args:
+            advance: of the micro-batch.
+            parts: its records.
+            seed: the records before its generation.
+        """
+        if advance.first:
+            self.state.clear()
+        manifest = self._load()
+        if seed.num_rows:
+            manifest = self.runs.added(manifest, self.runs.trimmed(seed), advance.number)
+        hashes = np.unique(np.asarray(parts[HASH]))
+        before = self.runs.found(manifest, hashes, self.wire.parts)
+        pool = pa.concat_tables([before, parts])
+        fresh = np.arange(before.num_rows, pool.num_rows)
+        told = found(self.step, pool, fresh)
+        reached("before state")
+        manifest = self.runs.added(manifest, self.runs.trimmed(parts), advance.number)
+        reached("inside state")
+        self.state.updateValue(MANIFEST, (pickle.dumps(manifest, 5),))
+        reached("after state")
+        late, on_time = len(told.late), len(fresh) - len(told.late)
+        classes = Classes()
+        classes.count(len(fresh), np.asarray(pool[TIME])[told.late], 0)
+        return Reduced(
+            late_records(self.wire, pool, told.late), alarms(self.wire, pool, told),
+            0, late, on_time, classes,
+        )  # fmt: skip
+
+    def _load(self) -> Manifest:
+        stored = self.state.getValue(MANIFEST)
+        if stored is None:
+            return Manifest()
+        manifest: Manifest = pickle.loads(stored[0])  # noqa: S301  written by reduce
+        return manifest
+
+
+def late_records(wire: Wire, pool: pa.Table, rows: Longs) -> pa.Table:
+    """Late records as they leave the reducer."""
+    mine = pool.take(pa.array(rows))
+    columns = {
+        **{key: mine[key] for key in wire.step.key_names},
+        "window_start": _window(wire.step, np.asarray(mine[TIME])),
+        "n_records": np.ones(len(rows), np.int64),
+        "last_seq": mine[SEQ],
+    }
+    return pa.table(columns).cast(wire.late)
+
+
+def alarms(wire: Wire, pool: pa.Table, told: Found) -> pa.Table:
+    """Alarms as they leave the reducer."""
+    sides = [pool.take(pa.array(rows)) for rows in (told.new, told.old)]
+    new, _ = sides
+    columns = {
+        **{key: new[key] for key in wire.step.key_names},
+        **{column.name: side[SEQ] for column, side in zip(SEQS, sides, strict=True)},
+        "window_start": _window(wire.step, np.asarray(new[TIME])),
+        "n_records": np.full(new.num_rows, TWO),
+        "last_seq": new[SEQ],
+        **{c.name: pc.cast(side[TIME], INSTANT) for c, side in zip(TIMES, sides, strict=True)},
+    }
+    for which, side in zip(("new", "old"), sides, strict=True):
+        columns |= {f"{which}_{c.name}": side[c.name] for c in wire.step.kept}
+    return pa.table(columns).select(wire.answers.names).cast(wire.answers)
+
+
+def _window(step: LookupSpec, times: Longs) -> Longs:
+    """Start of the window of each instant, us."""
+    starts: Longs = times // step.window.size * step.window.size
+    return starts

@@ -1,0 +1,77 @@
+"""The definition of a look-up: each record is compared with the last observations of its key."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from penstock.core.expression import Column, Expression
+from penstock.core.identity import column_form, expression_form
+from penstock.core.measure import ColumnType
+from penstock.core.step import StepSpec
+
+NEW, OLD = "new", "old"
+SEQS = tuple(Column(f"{side}_seq", ColumnType.LONG) for side in (NEW, OLD))
+"""What an alarm is known by: the ``arrival_seq`` of the later and of the earlier record."""
+TIMES = tuple(Column(f"{side}_time", ColumnType.TIMESTAMP) for side in (NEW, OLD))
+APART = Column("apart", ColumnType.DOUBLE)
+"""In a condition: seconds between the two event times."""
+
+
+class Pairs(StrEnum):
+    """Which observations of a key are compared."""
+
+    ALL = "all"
+    CONSECUTIVE = "consecutive"
+
+
+@dataclass(frozen=True, slots=True)
+class LookupSpec(StepSpec):
+    """Pairs of observations of a key for which a condition holds.
+
+    Attributes:
+        keep: observations of a key that are kept, the last by (event time, ``arrival_seq``).
+        pairs: all, or those with no other of their key between them.
+        reach: longest time between the two, us; of consecutive pairs none.
+        kept: columns of both that an alarm shows.
+        alarm: the condition, over columns ``new.x`` and ``old.x`` and ``apart``.
+    """
+
+    kind: ClassVar[str] = "lookup"
+    by_key: ClassVar[bool] = True
+
+    keep: int
+    pairs: Pairs
+    reach: int | None
+    kept: tuple[Column, ...]
+    alarm: Expression
+
+    @property
+    def identity(self) -> tuple[Column, ...]:
+        """Two positions in the log."""
+        return (*self.keys, *SEQS)
+
+    @property
+    def values(self) -> tuple[Column, ...]:
+        """Of both records the event time and what is kept."""
+        shown = (Column(f"{side}_{c.name}", c.type) for side in (NEW, OLD) for c in self.kept)
+        return (*TIMES, *shown)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What is kept, and what the condition asks for."""
+        return frozenset(column.name for column in self.observed)
+
+    @property
+    def observed(self) -> tuple[Column, ...]:
+        """Columns of an observation that the state holds, besides its keys."""
+        return self.kept
+
+    def canonical(self) -> dict[str, Any]:
+        """What is kept of how many, and which pairs are alarms."""
+        return {
+            "keep": self.keep,
+            "pairs": self.pairs.value,
+            "reach": self.reach,
+            "kept": [column_form(column) for column in self.kept],
+            "alarm": expression_form(self.alarm),
+        }

@@ -1,0 +1,30 @@
+"""Which records a step takes of the log, for steps that count records and not pairs."""
+
+import numpy as np
+import pyarrow.compute as pc
+
+from penstock.columns.arrays import Longs
+from penstock.columns.expressions import rows_where
+from penstock.core.expression import read_by
+from penstock.core.step import StepSpec
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables
+
+
+def taken(tables: Tables, step: StepSpec, first: int, last: int) -> Longs:
+    """Positions in [first, last] of the records that a step takes, in order.
+
+    Args:
+        tables: of the pipeline.
+        step: the step: it leaves out what its ``where`` does, and what lacks a key.
+        first: where to begin.
+        last: where to end.
+    """
+    known = {column.name: column.type for column in (*step.keys, *read_by(step.where))}
+    within = Spans("arrival_seq", ((first, last),))
+    rows = read_table(Table(tables.events(known)), ["arrival_seq", *known], within=within)
+    rows = rows_where(step.where, rows)
+    for key in step.key_names:
+        rows = rows.filter(pc.is_valid(rows[key]))
+    return np.sort(np.asarray(rows["arrival_seq"]))

@@ -1,0 +1,119 @@
+"""The truth of a step whose answers hang on all records of their key, beside what it answered."""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.core.window import micros
+from penstock.spark.compare import Comparison
+from penstock.spark.faults import faults
+from penstock.spark.truth import records, truth_of
+
+LATE = ("late", "must_late", "must_last_seq", "last_seq")
+COUNTED = ("new", "on_time_new", "late_new", "preloaded")
+"""Columns that rows of other comparisons count; no alarm does."""
+
+
+class AlarmComparison(Comparison):
+    """One row an alarm; besides, one a window and key with late records, and one of all records.
+
+    The last two are not answers: they are never closed.
+    """
+
+    def _timely_fits(self, fits: Column) -> Column:
+        taken = F.col("through_seq").between(F.col("low_seq$") + 1, F.col("high_seq$"))
+        return fits & (F.col("revision") == 0) & taken
+
+    def _repair_fits(self, fits: Column) -> Column:
+        history, revision = F.col("p_history$") == 1, F.col("revision")
+        return (
+            fits
+            & (F.col("through_seq") == F.col("p_through$"))
+            & F.when(history, revision == 0).otherwise(revision > 0)
+        )
+
+    def rows(self) -> DataFrame:
+        """What stands beside what must, with what still waits and what is wrong."""
+        step, at = self.step, self.at
+        found = records(self.frames, self.tables, self.types, step, at, self.scope).cache()
+        must, late = truth_of(step).told(found, step, at.epoch.seq)
+        return (
+            self._alarms(truth_of(step).alarms(found, step), must)
+            .unionByName(self._late_records(late), allowMissingColumns=True)
+            .unionByName(self._all(found), allowMissingColumns=True)
+            .withColumn("faults$", faults())
+        )
+
+    def _alarms(self, truth: DataFrame, must: DataFrame) -> DataFrame:
+        step, at = self.step, self.at
+        both = truth.join(self._in_force(), self.by, "full_outer")
+        both = both.join(must.withColumn("must$", F.lit(True)), self.by, "full_outer")
+        waits = self._late().where(F.col("last_seq") > F.lit(self.finished.settled))
+        waits = waits.groupBy(*step.key_names).agg(F.min("published_at").alias("waits_since$"))
+        both = both.join(waits, [*step.key_names], "left")
+        pending, since = F.col("waits_since$").isNotNull(), F.col("waits_since$")
+        if self.history_waits:
+            owed = (F.col("new_seq") <= F.lit(at.epoch.seq)) & F.col("found$").isNull()
+            started = F.timestamp_micros(F.lit(micros(at.epoch.started)))
+            pending, since = pending | owed, F.least(since, F.when(owed, started))
+        alike = reduce(lambda a, b: a & b, map(truth_of(step).same, step.values), F.lit(True))
+        alike &= F.col("n_records") == F.col("found$n_records")
+        there = F.coalesce(F.col("found$n_records") > 0, F.lit(False))
+        shown = there & (F.col("n_records").isNotNull() | ~pending)
+        timely = F.col("must$").isNotNull() != F.col("on_time$").isNotNull()
+        return both.select(
+            *self.by,
+            *(v.name for v in step.values),
+            "n_records",
+            *(f"found${v.name}" for v in step.values),
+            "found$n_records",
+            "on_time$",
+            F.coalesce("doubled$", F.lit(False)).alias("doubled$"),
+            F.coalesce("forged$", F.lit(False)).alias("forged$"),
+            (F.col("n_records").isNotNull() | shown).alias("closed$"),
+            pending.alias("pending$"),
+            since.alias("waits_since$"),
+            shown.alias("found$"),
+            F.coalesce(alike, F.lit(False)).alias("same$"),
+            timely.alias("timely_wrong$"),
+            F.lit(False).alias("late_wrong$"),
+            *(F.lit(None).cast("long").alias(f"{n}$") for n in LATE),
+            *(F.lit(0).cast("long").alias(f"{n}$") for n in COUNTED),
+        )
+
+    def _late_records(self, must: DataFrame) -> DataFrame:
+        """Late records by window and key, as they stand and as they must."""
+        by = ["window_start", *self.step.key_names]
+        stand = self._late().groupBy(*by).agg(
+            F.sum("n_records").alias("late$"), F.max("last_seq").alias("stands$")
+        )  # fmt: skip
+        must = must.groupBy(*by).agg(
+            F.count(F.lit(1)).alias("must_late$"), F.max("arrival_seq").alias("must_last_seq$")
+        )
+        both = must.join(stand, by, "full_outer")
+        wrong = ~F.col("late$").eqNullSafe(F.col("must_late$")) | ~F.col("stands$").eqNullSafe(
+            F.col("must_last_seq$")
+        )
+        counted = F.coalesce("late$", F.lit(0)).alias("late_new$")
+        names = [*by, "late$", "must_late$", "must_last_seq$"]
+        return _no_answers(both.select(*names, counted, wrong.alias("late_wrong$")))
+
+    def _all(self, found: DataFrame) -> DataFrame:
+        """How many records there are, and how many were answered."""
+        history = F.count(F.when(F.col("arrival_seq") <= F.lit(self.at.epoch.seq), 1))
+        preloaded = F.lit(0) if self.history_waits else history
+        answered = sum(last.answered for last in self.at.lasts)
+        row = found.agg(
+            F.count(F.lit(1)).alias("new$"),
+            F.lit(answered).cast("long").alias("on_time_new$"),
+            preloaded.cast("long").alias("preloaded$"),
+        )
+        return _no_answers(row.withColumn("late_wrong$", F.lit(False)))
+
+
+def _no_answers(rows: DataFrame) -> DataFrame:
+    named = ("closed$", "pending$", "found$", "same$", "timely_wrong$", "doubled$", "forged$")
+    for name in named:
+        rows = rows.withColumn(name, F.lit(False))
+    return rows

@@ -1,0 +1,71 @@
+"""Look-ups through door, source, state, sink and correction: alarms are a function of the log."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.kinds.lookup.spec import Pairs
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
+from tests import lookup_model as model
+from tests.lakes import Lake
+from tests.lookups import alarms, check_stream, logged, lookup_lake, seen
+from tests.streams import write_jsonl
+
+pytestmark = pytest.mark.law
+
+
+@pytest.fixture
+def fed(tmp_path: Path) -> Callable[[Pairs, random.Random], Lake]:
+    """A lake whose log is full, and not read yet."""
+
+    def make(pairs: Pairs, draw: random.Random) -> Lake:
+        lake = lookup_lake(tmp_path, pairs.value, draw.randint(1, 4))
+        for number in range(8):
+            write_jsonl(tmp_path / "live" / f"{number}.jsonl", seen(draw, draw.randint(1, 12)))
+        lake.query()
+        lake.ingest()
+        return lake
+
+    return make
+
+
+@pytest.mark.parametrize("pairs", [*Pairs])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_micro_batches_tell_the_same_alarms(
+    fed: Callable[[Pairs, random.Random], Lake], pairs: Pairs, seed: int
+) -> None:
+    draw = random.Random(seed)  # noqa: S311
+    lake = fed(pairs, draw)
+    query = lake.query(blocks=draw.randint(1, 3))
+    while query.work():
+        check_stream(lake)
+        if draw.random() < 0.3:
+            query = lake.query(blocks=draw.randint(1, 3))
+
+
+@pytest.mark.parametrize("pairs", [*Pairs])
+@pytest.mark.parametrize("seed", range(4))
+def test_corrections_add_what_was_missed_and_take_back_what_was_refuted(
+    fed: Callable[[Pairs, random.Random], Lake], pairs: Pairs, seed: int
+) -> None:
+    draw = random.Random(seed)  # noqa: S311
+    lake = fed(pairs, draw)
+    query = lake.query(blocks=draw.randint(1, 3))
+    while query.work():
+        if draw.random() < 0.6:
+            lake.correct(recheck=draw.random() < 0.2)
+            in_force, at = (
+                answers_in_force(lake.tables, lake.step),
+                position(lake.tables, lake.step),
+            )
+            assert at is not None
+            events = logged(lake)[: at.sealed.seq + 1]
+            assert alarms(in_force) == model.true_pairs(events, lake.step.pairs.value)
+            assert not lake.correct(), "twice is once"
+    assert lake.correct() >= 0
+    final = model.true_pairs(logged(lake), lake.step.pairs.value)
+    assert alarms(answers_in_force(lake.tables, lake.step)) == final
+    assert not lake.correct(recheck=True), "what was not touched is right"

@@ -1,0 +1,87 @@
+"""Small lakes of one look-up, and their log as the model has it."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.kinds.lookup.spec import LookupSpec
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import timely_answers
+from penstock.lake.history.view import late_at
+from tests import lookup_model as model
+from tests import reference as ref
+from tests.answers import blocks_of
+from tests.lakes import Lake, make_lake
+from tests.streams import SECOND, instant, us
+
+NOBODY = ref.Step(("site",), ref.Window(SECOND, SECOND), (), ())
+"""The oracle of windows has nothing to say."""
+
+
+def lookup_lake(home: Path, pairs: str, keep: int, **overrides: Any) -> Lake:
+    """Nothing has come yet."""
+    within = {"within": f"PT{model.REACH}S"} if pairs == "all" else {}
+    step = {"kind": "lookup", "keys": ["site"], "keep": {"last": keep}, "pairs": pairs,
+            "columns": ["code"], "alarm": "new.code <> old.code", **within}  # fmt: skip
+    return make_lake(home, (step, NOBODY), **overrides)
+
+
+def seen(draw: random.Random, count: int) -> list[dict[str, Any]]:
+    """Observations of three keys, seconds apart, some of them late."""
+    clock, found = 0, []
+    for _ in range(count):
+        clock += draw.randint(0, 2)
+        at = 1_700_000_000 + clock - draw.choice((0, 0, 0, 1, 3, 9, 25))
+        row = {"site": draw.choice("abc"), "code": draw.randrange(3), "delay": 1.0, "bags": 1,
+               "live": True, "event_time": instant(at * SECOND)}  # fmt: skip
+        found.append(row)
+    return found
+
+
+def logged(lake: Lake) -> list[model.Record]:
+    """The log as the model has it; instants in seconds."""
+    found = list[model.Record]()
+    for block in blocks_of(lake.tables, lake.pipeline):
+        for record in block.records:
+            assert record is not None
+            time = record["event_time"] // SECOND
+            found.append(model.Record(time, len(found), record["site"], record["code"]))
+    return found
+
+
+def alarms(rows: pa.Table) -> set[model.Pair]:
+    """Identities of some alarms, each once."""
+    found = [*zip(rows["old_seq"].to_pylist(), rows["new_seq"].to_pylist(), strict=True)]
+    assert len({*found}) == len(found), "an alarm twice"
+    return {*found}
+
+
+def check_stream(lake: Lake) -> None:
+    """Timely alarms, late records and their counts are those of the log, however it was cut."""
+    step, at = lake.step, position(lake.tables, lake.step)
+    assert isinstance(step, LookupSpec)
+    assert at is not None
+    events, history = logged(lake)[: at.sealed.seq + 1], at.epoch.seq
+    answers = timely_answers(lake.tables, step).to_pylist()
+    told = alarms(timely_answers(lake.tables, step))
+    timely = model.true_timely(events, step.pairs.value, step.keep)
+    assert told == {pair for pair in timely if pair[1] > history}
+    for row in answers:
+        for side in ("new", "old"):
+            record = events[row[f"{side}_seq"]]
+            assert (us(row[f"{side}_time"]) // SECOND, row["site"], row[f"{side}_code"]) == (
+                record.time, record.key, record.site,
+            )  # fmt: skip
+    draw = random.Random(0)  # noqa: S311
+    by = model.LookUp(model.Lake(draw, 0.0), step.pairs.value, step.keep, draw)
+    kept, late = by.loaded([]), []
+    for record in events:
+        if record.seq > history and by.is_late(record, kept[record.key]):
+            late.append(record.seq)
+        kept[record.key].add(record, step.keep)
+    found = late_at(lake.tables, step, at, [])
+    assert sorted(found["last_seq"].to_pylist()) == late
+    assert sum(last.late for last in at.lasts) == len(late)
+    assert sum(last.answered for last in at.lasts) == len(events) - (history + 1) - len(late)

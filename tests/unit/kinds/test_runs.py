@@ -1,0 +1,70 @@
+"""Runs of observations: what is found is what is kept, however they were merged."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.columns.groups import hash_rows
+from penstock.kinds.keyed import runs as module
+from penstock.kinds.keyed.kept import NEVER
+from penstock.kinds.keyed.runs import DROPPED, HASH, SEQ, TIME, Manifest, Run, Runs
+
+SCHEMA = pa.schema([(HASH, pa.int64()), ("plate", pa.string()), (TIME, pa.int64()),
+                    (SEQ, pa.int64()), (DROPPED, pa.int64()), ("site", pa.string())])  # fmt: skip
+
+
+def observations(draw: random.Random, seq: int, count: int) -> pa.Table:
+    plates = pa.array([f"plate {draw.randrange(30)}" for _ in range(count)])
+    hashes = hash_rows([pa.chunked_array([plates])], count) % 16
+    times = [draw.randrange(1000) for _ in range(count)]
+    columns = [hashes, plates, times, range(seq, seq + count), [NEVER] * count,
+               [None if draw.random() < 0.1 else "north" for _ in range(count)]]  # fmt: skip
+    arrays = [pa.array([*c], f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+    return pa.table(arrays, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+def test_what_is_found_holds_the_last_of_each_key(
+    tmp_path: Path, keep: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SMALL", 16)
+    draw = random.Random(keep)  # noqa: S311
+    runs, manifest = Runs(tmp_path / "runs", ["plate"], keep), Manifest()
+    every: list[tuple[str, int, int]] = []
+    for number in range(60):
+        fresh = observations(draw, len(every), draw.randrange(12))
+        every += zip(*(fresh[name].to_pylist() for name in ("plate", TIME, SEQ)), strict=True)
+        manifest = runs.added(manifest, fresh, number)
+        hashes = np.array(sorted(draw.sample(range(16), 5)), np.int64)
+        found = runs.found(manifest, hashes, SCHEMA).to_pylist()
+        assert {row[HASH] for row in found} <= {*map(int, hashes)}
+        for plate in {row["plate"] for row in found}:
+            mine = sorted((t, s) for p, t, s in every if p == plate)
+            rows = [row for row in found if row["plate"] == plate]
+            there = sorted((row[TIME], row[SEQ]) for row in rows)
+            assert there[-keep:] == mine[-keep:]
+            gone = [t for t, s in mine if (t, s) not in there]
+            assert max(row[DROPPED] for row in rows) == max(gone, default=NEVER)
+    assert len(manifest.runs) < 3 * module.FAN
+    assert sum(run.rows for run in manifest.runs) < len(every)
+
+
+def test_a_merged_run_stays_until_nobody_can_ask_for_it(tmp_path: Path) -> None:
+    draw = random.Random(1)  # noqa: S311
+    runs, manifest = Runs(tmp_path, ["plate"], 1), Manifest()
+    for number in range(module.FAN):
+        former, manifest = manifest, runs.added(manifest, observations(draw, number, 1), number)
+    assert len(manifest.runs) == 1
+    every = np.arange(16)
+    assert runs.found(former, every, SCHEMA).num_rows == module.FAN - 1
+    nothing = SCHEMA.empty_table()
+    runs.added(manifest, nothing, module.FAN + module.REPEATED)
+    assert {path.name for path in tmp_path.iterdir()} == {run.name for run in manifest.runs}
+
+
+def test_sizes_are_classes() -> None:
+    limits = [module.SMALL, module.SMALL + 1, module.SMALL * module.FAN + 1]
+    assert [Run("", rows).size for rows in limits] == [0, 1, 2]
