@@ -13,7 +13,7 @@ from penstock.lake.history.view import late_at
 from tests import lookup_model as model
 from tests import reference as ref
 from tests.answers import blocks_of
-from tests.lakes import Lake, make_lake
+from tests.lakes import Lake, World, make_lake
 from tests.streams import SECOND, instant, us
 
 NOBODY = ref.Step(("site",), ref.Window(SECOND, SECOND), (), ())
@@ -101,3 +101,10 @@ def check_stream(lake: Lake, unit: int = SECOND) -> None:
     assert sum(last.late for last in at.lasts) == len(late)
     taken = [r for r in events[history + 1 :] if not r.key.startswith(REFUSED)]
     assert sum(last.answered for last in at.lasts) == len(taken) - len(late)
+
+
+class LookupWorld(World):
+    """As every world, but that a look-up has no slack to change."""
+
+    def change_slack(self) -> None:
+        pass

@@ -12,8 +12,8 @@ from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from tests import lookup_model as model
 from tests.doubles import deadly_commits
-from tests.lakes import Lake, World
-from tests.lookups import alarms, case_of, check_stream, logged, lookup_lake, seen
+from tests.lakes import Lake
+from tests.lookups import LookupWorld, alarms, case_of, check_stream, logged, lookup_lake, seen
 from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.law
@@ -73,20 +73,13 @@ def test_corrections_add_what_was_missed_and_take_back_what_was_refuted(
     assert not lake.correct(recheck=True), "what was not touched is right"
 
 
-class Lives(World):
-    """As every world, but that a look-up has no slack to change."""
-
-    def change_slack(self) -> None:
-        pass
-
-
 @pytest.mark.parametrize("keep", [1, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_whoever_dies_whenever_the_alarms_are_the_log_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int, seed: int
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
-    world = Lives(tmp_path, case_of("consecutive", keep), 10 * seed + keep)
+    world = LookupWorld(tmp_path, case_of("consecutive", keep), 10 * seed + keep)
     with deadly_commits(world.death):
         for _ in range(50):
             world.death.share = world.draw.choice([0.0, 0.05, 0.15])

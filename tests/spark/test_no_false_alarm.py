@@ -14,10 +14,12 @@ from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
 from penstock.lake.proof import scope
 from penstock.spark import chunks
+from tests import lookups
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.forgery import audited
 from tests.lakes import World, make_lake, some_rows
+from tests.lookups import LookupWorld
 from tests.spark.conftest import lived
 from tests.steps import CASES, case_of
 from tests.streams import write_jsonl
@@ -33,9 +35,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assert_green(spark: SparkSession, world: World) -> None:
-    """If anything is sealed, the audit agrees with it."""
+    """If a record is sealed, the audit agrees with it."""
     lake = world.lake
-    if position(lake.tables, lake.step) is not None:
+    at = position(lake.tables, lake.step)
+    if at is not None and at.seq >= 0:
         verdict = audited(spark, lake, lake.clock.now())
         assert (verdict.red, verdict.said) == (set(), ())
 
@@ -56,6 +59,15 @@ def test_an_audit_at_any_moment_of_a_clean_run_is_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     green_throughout(quick, tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.all)])
+def test_an_audit_at_any_moment_of_a_look_up_is_green(
+    quick: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    world = LookupWorld(tmp_path, lookups.case_of("consecutive", keep=seed), seed)
+    for _ in lived(world, STEPS, 2 * AUDITS):
+        assert_green(quick, world)
 
 
 def test_a_correction_may_be_planned_just_before_its_source_falls_silent(
