@@ -69,7 +69,7 @@ def show_answers(
             found = answers(tables, shown, pipeline, wanted.keys, limit)
             show_found(found, definition, wanted, out)
         if state is not None:
-            _show_balance(state, shows.last_audit(tables, step), out)
+            _show_balance(state, shows.last_audit(tables, step), step, out)
 
 
 def _stream(settings: Settings, pipeline: Pipeline) -> Text:
@@ -173,7 +173,9 @@ def _corrected(state: StepState) -> str:
     )
 
 
-def _show_balance(state: StepState, audit: Mapping[str, Any] | None, out: Console) -> None:
+def _show_balance(
+    state: StepState, audit: Mapping[str, Any] | None, step: StepSpec, out: Console
+) -> None:
     found = state.balance
     shown = table("nothing is lost", "number", "=", "where it went", right=("number",))
     good = found.received == found.accepted + found.quarantined
@@ -181,7 +183,8 @@ def _show_balance(state: StepState, audit: Mapping[str, Any] | None, out: Consol
     shown.add_row("records received", f"{found.received:,}", _sign(good), parts)
     names = (("on time", found.on_time), ("late", found.late), ("open", found.open))
     parts = " + ".join(f"{n:,} {name}" for name, n in (*names, ("preloaded", found.preloaded)))
-    shown.add_row("(record, window) pairs", f"{found.pairs:,}", Text("="), parts)
+    counted = "records compared" if step.by_key else "(record, window) pairs"
+    shown.add_row(counted, f"{found.pairs:,}", Text("="), parts)
     if audit is not None:
         compared = json.loads(audit["comparisons"])
         events = compared["pairs_events"]
