@@ -55,7 +55,7 @@ def answer(
     host.run(records)
 
 
-@pytest.mark.parametrize("pairs", ["consecutive", "all"])
+@pytest.mark.parametrize("pairs", ["consecutive", pytest.param("all", marks=pytest.mark.all)])
 def test_a_history_a_lost_checkpoint_and_a_correction(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: str
 ) -> None:

@@ -4,6 +4,7 @@ Kinds share a *frame*: those of windows of event time have ``kinds/windowed``. D
 docs/decisions/0029-kinds-of-step.md.
 """
 
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from penstock.columns.arrays import Longs
 from penstock.columns.marks import Marks
+from penstock.core.crash import reached
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
 from penstock.kinds.classes import Classes
@@ -32,6 +34,21 @@ class State(Protocol):
 
     def clear(self) -> None:
         """Forget everything."""
+
+
+def write_state(state: State, at: tuple[int, int], write: Callable[[], object]) -> None:
+    """Write what a shard holds, then where it says what that is.
+
+    Args:
+        state: of the shard.
+        at: where it says so.
+        write: writes what it holds, and returns what is to be said of it.
+    """
+    reached("before state")
+    said = write()
+    reached("inside state")
+    state.updateValue(at, (pickle.dumps(said, 5),))
+    reached("after state")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.columns.types import INSTANT
-from penstock.core.crash import reached
 from penstock.kinds.classes import Classes
-from penstock.kinds.frame import Advance, Reduced, State
+from penstock.kinds.frame import Advance, Reduced, State, write_state
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME, Manifest, Runs
 from penstock.kinds.lookup.search import Found, found
 from penstock.kinds.lookup.spec import SEQS, TIMES, LookupSpec
@@ -48,11 +47,8 @@ class Reducer:
         pool = pa.concat_tables([before, parts])
         fresh = np.arange(before.num_rows, pool.num_rows)
         told = found(self.step, pool, fresh)
-        reached("before state")
-        manifest = self.runs.added(manifest, self.runs.trimmed(parts), advance.number)
-        reached("inside state")
-        self.state.updateValue(MANIFEST, (pickle.dumps(manifest, 5),))
-        reached("after state")
+        mine = self.runs.trimmed(parts)
+        write_state(self.state, MANIFEST, lambda: self.runs.added(manifest, mine, advance.number))
         late, on_time = len(told.late), len(fresh) - len(told.late)
         classes = Classes()
         classes.count(len(fresh), np.asarray(pool[TIME])[told.late], 0)

@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from penstock.columns.arrays import Longs
 from penstock.columns.packets import packed, unpacked
 from penstock.columns.windows import closed_of, windows_a_pane
-from penstock.core.crash import reached
 from penstock.core.step import StepSpec
-from penstock.kinds.frame import Advance, Reduced, State
+from penstock.kinds.frame import Advance, Reduced, State, write_state
 from penstock.kinds.windowed.mapper import to_windows
 from penstock.kinds.windowed.wire import Wire
 
@@ -56,13 +55,14 @@ class Reducer:
         closing = [b for b in index if self._closes(b, advance.since, advance.watermark)]
         loaded = {b: self._content(b, index[b]) for b in closing}
         answers = self._answers(pa.concat_tables([fresh, *loaded.values()]), advance)
-        reached("before state")
-        for bucket, content in loaded.items():
-            self._settle(index, bucket, content, advance.watermark)
-        self._add(index, fresh, advance.watermark)
-        reached("inside state")
-        self.buckets.updateValue(INDEX, (pickle.dumps(index, 5),))
-        reached("after state")
+
+        def write() -> dict[int, Bucket]:
+            for bucket, content in loaded.items():
+                self._settle(index, bucket, content, advance.watermark)
+            self._add(index, fresh, advance.watermark)
+            return index
+
+        write_state(self.buckets, INDEX, write)
         open_pairs = sum(b.pairs for b in index.values())
         return Reduced(late, answers, open_pairs, pairs_of(late), pairs_of(answers))
 
