@@ -149,6 +149,16 @@ def at_window(row: Row) -> str:
     return f"window {row['window_start'].isoformat()} key site={row['site']}"
 
 
+def assert_red(
+    spark: SparkSession, forger: Forger, red: str, plant: Callable[[Forger], Row]
+) -> None:
+    """After a fault the audit is red of it, and says where: at the window and key of its row."""
+    victim = plant(forger)
+    verdict = audited(spark, forger.lake)
+    assert red in verdict.red
+    assert any(at_window(victim) in line for line in verdict.said), verdict.said
+
+
 def repaired_lake(
     home: Path,
     before_last: Callable[[Lake], Any] = lambda _: None,

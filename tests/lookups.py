@@ -79,11 +79,10 @@ def check_stream(lake: Lake, unit: int = SECOND) -> None:
     assert isinstance(step, LookupSpec)
     assert at is not None
     events, history = logged(lake, unit)[: at.sealed.seq + 1], at.epoch.seq
-    answers = timely_answers(lake.tables, step).to_pylist()
-    told = alarms(timely_answers(lake.tables, step))
+    answers = timely_answers(lake.tables, step)
     timely = model.true_timely(events, step.pairs.value, step.keep)
-    assert told == {pair for pair in timely if pair[1] > history}
-    for row in answers:
+    assert alarms(answers) == {pair for pair in timely if pair[1] > history}
+    for row in answers.to_pylist():
         for side in ("new", "old"):
             record = events[row[f"{side}_seq"]]
             assert (us(row[f"{side}_time"]) // unit, row["site"], row[f"{side}_code"]) == (

@@ -19,7 +19,7 @@ from penstock.lake.log.blocks import HISTORY
 from penstock.spark.correct import start_epochs
 from penstock.spark.corrector import Corrector
 from tests import lookup_model as model
-from tests.forgery import Forger, Row, at_window, audited
+from tests.forgery import Forger, Row, assert_red, audited
 from tests.lakes import Lake
 from tests.lookups import alarms, logged, lookup_lake, seen
 from tests.streams import write_jsonl
@@ -134,11 +134,7 @@ def test_without_a_fault_the_audit_is_green(quick: SparkSession, repaired: Lake)
 def test_the_audit_is_red_and_says_where_when(
     quick: SparkSession, forger: Forger, fault: str
 ) -> None:
-    red, plant = FAULTS[fault]
-    victim = plant(forger)
-    verdict = audited(quick, forger.lake)
-    assert red in verdict.red
-    assert any(at_window(victim) in line for line in verdict.said), verdict.said
+    assert_red(quick, forger, *FAULTS[fault])
 
 
 def test_what_waits_for_the_correction_is_no_fault_and_spark_corrects_it(
@@ -165,7 +161,4 @@ def test_a_refuted_alarm_that_was_not_taken_back_is_red(
     monkeypatch.setattr(door_module, "BLOCK", 7)
     lake = lake_of(tmp_path, "consecutive", seed=3)
     lake.correct()
-    victim = not_taken_back(Forger(lake))
-    verdict = audited(quick, lake)
-    assert "extra_answers" in verdict.red
-    assert any(at_window(victim) in line for line in verdict.said), verdict.said
+    assert_red(quick, Forger(lake), "extra_answers", not_taken_back)

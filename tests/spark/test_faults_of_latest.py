@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.lake.ingest import door as door_module
-from tests.forgery import Forger, Row, at_window, audited, repaired_lake
+from tests.forgery import Forger, Row, assert_red, audited, repaired_lake
 from tests.lakes import Lake
 from tests.steps import SEEN, SEEN_REF
 
@@ -99,8 +99,4 @@ def test_without_a_fault_the_audit_is_green(quick: SparkSession, repaired: Lake)
 def test_the_audit_is_red_and_says_where_when(
     quick: SparkSession, forger: Forger, fault: str
 ) -> None:
-    red, plant = FAULTS[fault]
-    victim = plant(forger)
-    verdict = audited(quick, forger.lake)
-    assert red in verdict.red
-    assert any(at_window(victim) in line for line in verdict.said), verdict.said
+    assert_red(quick, forger, *FAULTS[fault])

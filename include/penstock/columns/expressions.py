@@ -1,5 +1,7 @@
 """Evaluates a step's expressions over Arrow columns, with the meaning of ``core.expression``."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -73,6 +75,17 @@ def true_for(condition: Expression | None, table: pa.Table) -> pa.Array:
     if isinstance(kept, pa.Scalar):
         return pa.repeat(bool(kept.as_py()), table.num_rows)
     return pc.fill_null(kept, False)
+
+
+def rows_with(keys: Iterable[str], table: pa.Table) -> pa.Table:
+    """The rows that have all of some keys: others came before a key's column was declared.
+
+    The door refuses such a record from then on; the audit leaves it out likewise.
+    """
+    for key in keys:
+        if table[key].null_count:
+            table = table.filter(pc.is_valid(table[key]))
+    return table
 
 
 def rows_where(condition: Expression | None, table: pa.Table) -> pa.Table:

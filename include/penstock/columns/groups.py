@@ -66,6 +66,11 @@ def encoded_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return column
 
 
+def hash_keys(table: pa.Table, keys: Sequence[str]) -> Longs:
+    """``hash_rows`` of some columns of a table."""
+    return hash_rows([table[key] for key in keys], table.num_rows)
+
+
 def hash_rows(columns: Sequence[pa.ChunkedArray], rows: int) -> Longs:
     """A stable hash of each row in [0, 2**31): the same in every process and version."""
     mixed = np.zeros(rows, np.uint64)

@@ -30,7 +30,7 @@ class StepSpec(ABC):
     """Its name in ``core.kinds.KINDS``."""
     by_key: ClassVar[bool] = False
     """Whether an answer hangs on the records of its key wherever they stand, so that a late one may
-    take answers back; else on those of its window alone. Then records are counted, not pairs."""
+    take answers back, and records are counted, not pairs; else on those of its window alone."""
 
     name: str
     keys: tuple[Column, ...]

@@ -74,10 +74,8 @@ class Comparison:
         carried = history & F.col("plan").isin(sorted(self.done))
         mine = (F.col("reason") != SPEED) & (F.col("epoch") == at.epoch.number)
         other = rows.where(mine | carried)
-        other = other.join(F.broadcast(plans), "plan", "left").withColumn(
-            "ok$",
-            self._repair_fits(fits) & (F.when(history, 1).otherwise(0) == F.col("p_history$")),
-        )
+        other = other.join(F.broadcast(plans), "plan", "left")
+        other = other.withColumn("ok$", self._repair_fits(fits))
         finished = F.col("plan").isin(sorted(self.done))
         names = [*self.by, *(v.name for v in self.step.values), "n_records", "revision",
                  "reason", "through_seq", "plan"]  # fmt: skip
@@ -103,26 +101,30 @@ class Comparison:
 
     def _timely_fits(self, fits: Column) -> Column:
         """Whether the micro-batch that a timely answer names could write it."""
+        taken = F.col("through_seq").between(F.col("low_seq$"), F.col("high_seq$"))
+        return fits & (F.col("revision") == 0) & taken & self._answered_then()
+
+    def _answered_then(self) -> Column:
+        """Whether its window closed in that micro-batch."""
         end = F.unix_micros("window_end")
-        return (
-            fits
-            & (F.col("revision") == 0)
-            & F.col("through_seq").between(F.col("low_seq$"), F.col("high_seq$"))
-            & (end > F.col("low$"))
-            & (end <= F.col("high$"))
-        )
+        return (end > F.col("low$")) & (end <= F.col("high$"))
 
     def _repair_fits(self, fits: Column) -> Column:
         """Whether the plan that an answer names could write it."""
-        start, end = F.unix_micros("window_start"), F.unix_micros("window_end")
         history, revision = F.col("reason") == BACKFILL, F.col("revision")
         return (
             fits
+            & (F.when(history, 1).otherwise(0) == F.col("p_history$"))
             & (F.col("through_seq") == F.col("p_through$"))
-            & (end <= F.col("p_watermark$"))
-            & start.between(F.col("p_from$"), F.col("p_to$") - 1)
+            & self._meant()
             & F.when(history, revision == 0).otherwise(revision > 0)
         )
+
+    def _meant(self) -> Column:
+        """Whether that plan means its window."""
+        start, end = F.unix_micros("window_start"), F.unix_micros("window_end")
+        within = start.between(F.col("p_from$"), F.col("p_to$") - 1)
+        return (end <= F.col("p_watermark$")) & within
 
     def _plans(self) -> DataFrame:
         """Plans as they are after the answers were read: none of those is newer."""

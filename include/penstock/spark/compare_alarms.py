@@ -21,17 +21,13 @@ class AlarmComparison(Comparison):
     The last two are not answers: they are never closed.
     """
 
-    def _timely_fits(self, fits: Column) -> Column:
-        taken = F.col("through_seq").between(F.col("low_seq$") + 1, F.col("high_seq$"))
-        return fits & (F.col("revision") == 0) & taken
+    def _answered_then(self) -> Column:
+        """Its later record is one of the micro-batch's."""
+        return F.col("through_seq") > F.col("low_seq$")
 
-    def _repair_fits(self, fits: Column) -> Column:
-        history, revision = F.col("p_history$") == 1, F.col("revision")
-        return (
-            fits
-            & (F.col("through_seq") == F.col("p_through$"))
-            & F.when(history, revision == 0).otherwise(revision > 0)
-        )
+    def _meant(self) -> Column:
+        """Always: a plan takes back alarms wherever they stand."""
+        return F.lit(True)
 
     def rows(self) -> DataFrame:
         """What stands beside what must, with what still waits and what is wrong."""

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.columns.arrays import Longs
+from penstock.columns.groups import hash_keys
 from penstock.columns.types import INSTANT, instants
 from penstock.columns.windows import first_window, windows_a_pane
 from penstock.config.pipeline import Pipeline
@@ -29,7 +30,7 @@ from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.cores import PARTITIONS
-from penstock.spark.recompute import hashes_of, mapping, parts_of_shards, reducing, starts_of
+from penstock.spark.recompute import mapping, parts_of_shards, reducing, starts_of
 
 log = logging.getLogger(__name__)
 
@@ -152,18 +153,14 @@ class Corrector:
             mine = (pc.field("plan") == plan.number) & (pc.field("reason") == LATE)
             rows = rows.filter(~mine)
         if wanted is not None:
-            keys = self.wire.to_inner(wanted.select(self.step.key_names))
-            hashes = hashes_of(self.step, self.wire.to_inner(rows))
-            rows = rows.filter(pa.array(np.isin(hashes, hashes_of(self.step, keys))))
+            mine = np.isin(self._hashes(rows), self._hashes(wanted))
+            rows = rows.filter(pa.array(mine))
         return newest(rows, self.step)
 
     def _taken_back(self, found: pa.Table, known: pa.Table) -> pa.Table:
         """Besides what was found, answers of no records in place of those that are no more."""
         names = ["window_start", *self.step.identity_names]
-        known = known.filter(pc.greater(known["n_records"], 0))
-        known = self.wire.to_inner(known)
-        at = known.schema.get_field_index("window_start")
-        known = known.set_column(at, "window_start", pc.cast(known["window_start"], pa.int64()))
+        known = self._on_the_way(known.filter(pc.greater(known["n_records"], 0)))
         none = pa.repeat(pa.scalar(0, pa.int64()), known.num_rows)
         gone = known.set_column(known.schema.get_field_index("n_records"), "n_records", none)
         gone = gone.append_column("last_seq", gone["through_seq"])
@@ -264,11 +261,15 @@ class Corrector:
         """What a chunk asks for, and hashes of the keys that it needs; none: of all."""
         keys, starts = None, None
         if wanted is not None and self.step.by_key:
-            keys = np.unique(hashes_of(self.step, self.wire.to_inner(wanted)))
+            keys = np.unique(self._hashes(wanted))
         elif wanted is not None:
             starts = np.unique(starts_of(wanted))
         asked = Asked(low, high, starts, plan.watermark, plan.after_seq, plan.answered)
         return asked, keys
+
+    def _hashes(self, rows: pa.Table) -> Longs:
+        """Of the keys, as they travel."""
+        return hash_keys(self.wire.to_inner(rows), self.step.key_names)
 
     def _of_the_plan(
         self, plan: CorrectionPlan, found: pa.Table, wanted: pa.Table | None
@@ -294,14 +295,17 @@ class Corrector:
         spans = [(low, high + size)] if starts is None else spans_of(starts, size)
         return [(since, max(min(until, plan.watermark), since)) for since, until in spans]
 
+    def _on_the_way(self, rows: pa.Table) -> pa.Table:
+        """Rows with instants as whole microseconds, as what is computed again has them."""
+        rows = self.wire.to_inner(rows)
+        at = rows.schema.get_field_index("window_start")
+        return rows.set_column(at, "window_start", pc.cast(rows["window_start"], pa.int64()))
+
     def _semi_join(self, found: pa.Table, wanted: pa.Table | None) -> pa.Table:
         if wanted is None:
             return found
         names = ["window_start", *self.step.identity_names]
-        wanted = self.wire.to_inner(wanted)
-        at = wanted.schema.get_field_index("window_start")
-        starts = pc.cast(wanted["window_start"], pa.int64())
-        wanted = wanted.set_column(at, "window_start", starts)
+        wanted = self._on_the_way(wanted)
         at = pa.array(np.arange(found.num_rows))  # a join cannot carry lists
         rows = found.select(names).append_column("row", at)
         rows = rows.join(wanted.select(names), names, join_type="left semi")
@@ -345,7 +349,7 @@ class Corrector:
             same = pc.and_(same, _alike(both[name], both[f"old_{name}"]))
         revision = pc.add(pc.fill_null(both["old_revision"], 0), 1)
         if plan.reason == BACKFILL:
-            revision = pc.multiply(revision, 0)
+            revision = pa.repeat(pa.scalar(0, pa.int64()), both.num_rows)
         both = both.set_column(both.schema.get_field_index("revision"), "revision", revision)
         if plan.recheck or self.step.by_key:
             both = both.filter(pc.invert(same))

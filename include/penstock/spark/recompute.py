@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
-from penstock.columns.groups import hash_rows
+from penstock.columns.groups import hash_keys
 from penstock.columns.marks import NO_MARKS
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
@@ -22,11 +22,6 @@ def starts_of(wanted: pa.Table) -> Longs:
 def parts_of_shards(wire: Wire) -> pa.Schema:
     """Of parts on their way from the first job to the second."""
     return pa.schema([pa.field("shard", pa.int64()), *wire.parts])
-
-
-def hashes_of(step: StepSpec, parts: pa.Table) -> Longs:
-    """Of the keys of some parts, as they travel."""
-    return hash_rows([parts[key] for key in step.key_names], parts.num_rows)
 
 
 def mapping(
@@ -50,7 +45,7 @@ def mapping(
             mapper = frame.mapper(step, NO_MARKS, None)
             mapper.take(pa.Table.from_batches([batch]).cast(wanted))
             parts = mapper.parts()
-            hashes = hashes_of(step, parts)
+            hashes = hash_keys(parts, step.key_names)
             if keys is not None:
                 mine = np.isin(hashes, keys)
                 parts, hashes = parts.filter(pa.array(mine)), hashes[mine]

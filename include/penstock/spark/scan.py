@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
-from penstock.columns.groups import hash_rows
+from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
 from penstock.columns.packets import CLASSES, PARTIAL, SEED, TICK, message, packets
 from penstock.columns.types import INSTANT
@@ -108,7 +108,7 @@ def _parts(mapper: Mapper, step: StepSpec, work: Work) -> Iterator[pa.RecordBatc
     shards, parts = work.shards, mapper.parts()
     if work.seed is None:
         yield from message(shards[0], CLASSES, mapper.classes.message()).to_batches()
-    which = hash_rows([parts[key] for key in step.key_names], parts.num_rows) % len(shards)
+    which = hash_keys(parts, step.key_names) % len(shards)
     for number, shard in enumerate(shards):
         mine = parts.filter(pa.array(which == number))
         yield from packets(shard, PARTIAL if work.seed is None else SEED, mine).to_batches()

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.expressions import rows_where
-from penstock.columns.groups import hash_rows
+from penstock.columns.expressions import rows_where, rows_with
+from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
 from penstock.kinds.classes import Classes
 from penstock.kinds.keyed.kept import NEVER
@@ -28,16 +28,13 @@ def observed(step: LookupSpec, events: pa.Table) -> pa.Table:
         step: the look-up.
         events: the columns of ``columns_of``.
     """
-    wire, events = Wire(step), rows_where(step.where, events)
-    for key in step.key_names:
-        if events[key].null_count:
-            events = events.filter(pc.is_valid(events[key]))
-    events, count = wire.to_inner(events), events.num_rows
+    wire = Wire(step)
+    events = wire.to_inner(rows_with(step.key_names, rows_where(step.where, events)))
     columns = {
-        HASH: hash_rows([events[key] for key in step.key_names], count),
+        HASH: hash_keys(events, step.key_names),
         TIME: pc.cast(events["event_time"], pa.int64()),
         SEQ: events["arrival_seq"],
-        DROPPED: np.full(count, NEVER),
+        DROPPED: np.full(events.num_rows, NEVER),
     }
     whole = {name: columns[name] if name in columns else events[name] for name in wire.parts.names}
     return pa.table(whole).cast(wire.parts)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.columns.types import INSTANT
+from penstock.columns.windows import panes_of
 from penstock.kinds.classes import Classes
 from penstock.kinds.frame import Advance, Reduced, State, write_state
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME, Manifest, Runs
@@ -70,7 +71,7 @@ def late_records(wire: Wire, pool: pa.Table, rows: Longs) -> pa.Table:
     mine = pool.take(pa.array(rows))
     columns = {
         **{key: mine[key] for key in wire.step.key_names},
-        "window_start": _window(wire.step, np.asarray(mine[TIME])),
+        "window_start": panes_of(wire.step.window, np.asarray(mine[TIME])),
         "n_records": np.ones(len(rows), np.int64),
         "last_seq": mine[SEQ],
     }
@@ -84,7 +85,7 @@ def alarms(wire: Wire, pool: pa.Table, told: Found) -> pa.Table:
     columns = {
         **{key: new[key] for key in wire.step.key_names},
         **{column.name: side[SEQ] for column, side in zip(SEQS, sides, strict=True)},
-        "window_start": _window(wire.step, np.asarray(new[TIME])),
+        "window_start": panes_of(wire.step.window, np.asarray(new[TIME])),
         "n_records": np.full(new.num_rows, TWO),
         "last_seq": new[SEQ],
         **{c.name: pc.cast(side[TIME], INSTANT) for c, side in zip(TIMES, sides, strict=True)},
@@ -92,9 +93,3 @@ def alarms(wire: Wire, pool: pa.Table, told: Found) -> pa.Table:
     for which, side in zip(("new", "old"), sides, strict=True):
         columns |= {f"{which}_{c.name}": side[c.name] for c in wire.step.kept}
     return pa.table(columns).select(wire.answers.names).cast(wire.answers)
-
-
-def _window(step: LookupSpec, times: Longs) -> Longs:
-    """Start of the window of each instant, us."""
-    starts: Longs = times // step.window.size * step.window.size
-    return starts

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
-from penstock.columns.expressions import rows_where
+from penstock.columns.expressions import rows_where, rows_with
 from penstock.columns.marks import Marks
 from penstock.columns.windows import closed_of, first_window, panes_of, windows_a_pane
 from penstock.core.step import StepSpec
@@ -41,7 +41,7 @@ def map_records(
         A partials table grouped by ``pane`` (start, us) and ``closed``.
     """
     layout, spec = layout_of(step), step.window
-    events = with_keys(step, rows_where(step.where, events))
+    events = rows_with(step.key_names, rows_where(step.where, events))
     times = np.asarray(pc.cast(events["event_time"], pa.int64()))
     if spec.landmark:
         events = events.filter(pa.array(times >= spec.origin))
@@ -58,17 +58,6 @@ def _count(classes: Classes, times: Longs, missed: Longs, panes: Longs, spec: Wi
     late = np.flatnonzero(missed)
     alone = int(np.count_nonzero(missed[late] == windows_a_pane(spec, panes[late])))
     classes.count(len(times), times[late], alone)
-
-
-def with_keys(step: StepSpec, events: pa.Table) -> pa.Table:
-    """Without records that lack a key: they came before its column was declared.
-
-    The door refuses such a record from then on; the audit leaves it out likewise.
-    """
-    for key in step.key_names:
-        if events[key].null_count:
-            events = events.filter(pc.is_valid(events[key]))
-    return events
 
 
 def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa.Table:

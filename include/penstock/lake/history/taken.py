@@ -1,10 +1,9 @@
 """Which records a step takes of the log, for steps that count records and not pairs."""
 
 import numpy as np
-import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
-from penstock.columns.expressions import rows_where
+from penstock.columns.expressions import rows_where, rows_with
 from penstock.core.expression import read_by
 from penstock.core.step import StepSpec
 from penstock.lake.storage.commit import Table
@@ -24,7 +23,5 @@ def taken(tables: Tables, step: StepSpec, first: int, last: int) -> Longs:
     known = {column.name: column.type for column in (*step.keys, *read_by(step.where))}
     within = Spans("arrival_seq", ((first, last),))
     rows = read_table(Table(tables.events(known)), ["arrival_seq", *known], within=within)
-    rows = rows_where(step.where, rows)
-    for key in step.key_names:
-        rows = rows.filter(pc.is_valid(rows[key]))
+    rows = rows_with(step.key_names, rows_where(step.where, rows))
     return np.sort(np.asarray(rows["arrival_seq"]))

@@ -75,7 +75,7 @@ def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out:
     for step, spec in zip(plan.steps, pipeline.specs, strict=True):
         show_step(step, out)
         show_slack(step, plan, out)
-        if len(sample.times) and not spec.by_key:
+        if len(sample.times) and not step.compares:
             quality, effect = pipeline.steps[spec.name].quality, samples.effect(sample, spec)
             own = effect, sampled(sample, spec, effect, quality)
             show_effect(step, plan, *own, out)
