@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.core.clock import SystemClock
+from penstock.spark.by_window import ByWindow
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.corrector import Corrector
+from penstock.spark.prefix import SparkPrefix
 
 DAY = timedelta(days=1) // timedelta(microseconds=1)
 RECORDS_A_DAY, KEYS, FILES = 50_000, 90, 20
@@ -67,20 +68,20 @@ def main() -> None:
     parser.add_argument("--heap", default="1g")
     args = parser.parse_args()
     state, chunks, known = measuring.machine(), list[int](), list[int]()
-    recompute, before = Corrector._recompute, Corrector._known
+    recompute, before = SparkPrefix.answers, ByWindow._known
 
-    def counted(self: Corrector, *arguments: object) -> pa.Table:
+    def counted(self: SparkPrefix, *arguments: object) -> pa.Table:
         found = recompute(self, *arguments)  # type: ignore[arg-type]
         chunks.append(found.nbytes)
         return found
 
-    def weighed(self: Corrector, *arguments: object) -> pa.Table | None:
+    def weighed(self: ByWindow, *arguments: object) -> pa.Table:
         found = before(self, *arguments)  # type: ignore[arg-type]
-        known.append(0 if found is None else found.nbytes)
+        known.append(found.nbytes)
         return found
 
-    Corrector._recompute = counted  # type: ignore[method-assign]
-    Corrector._known = weighed  # type: ignore[method-assign]
+    SparkPrefix.answers = counted  # type: ignore[method-assign]
+    ByWindow._known = weighed  # type: ignore[method-assign]
     headers = ("records", "answers", "chunks", "largest MB", "largest before MB", "seconds",
                "JVM MB at the end")  # fmt: skip
     rows = []

@@ -34,11 +34,12 @@ from penstock.lake.proof.observed import classes
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import start_epochs
+from penstock.spark.corrector import Corrector
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.arriving import arrivals
 from tests.doubles import Death, Killed, RisingClock, lose_memory
-from tests.local import LocalCorrector, LocalQuery
+from tests.local import LocalPrefix, LocalQuery
 from tests.steps import CASES, make_pipeline
 from tests.streams import BEGIN, disordered, write_jsonl
 
@@ -85,8 +86,9 @@ class Lake:
     def planner(self, run_id: str = "r") -> Planner:
         return Planner(self.tables, self.step, self.clock, run_id)
 
-    def corrector(self) -> LocalCorrector:
-        return LocalCorrector(self.tables, self.pipeline, self.step, self.clock)
+    def corrector(self) -> Corrector:
+        prefix = LocalPrefix(self.tables, self.pipeline, self.step)
+        return Corrector(prefix, self.tables, self.step, self.clock)
 
     def edit(self, **changes: Any) -> None:
         """Edit the step in the pipeline file."""

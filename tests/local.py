@@ -1,4 +1,4 @@
-"""A query and the correction over the real tables, in this process: no JVM.
+"""A query and what a correction reads, over the real tables, in this process: no JVM.
 
 ``LocalQuery`` runs the real source, mapper, reducer and sink of a query, and keeps a checkpoint
 folder in Spark's form, so that the decision "go on or begin anew" reads real files.
@@ -18,6 +18,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.place import path_of
 from penstock.core.slack import BlockSummary
 from penstock.core.step import StepSpec
+from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.generation import Generation
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.registry import Registry
@@ -25,8 +26,8 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
-from penstock.spark.corrector import Corrector
 from penstock.spark.follow import StepStart
+from penstock.spark.prefix import Spans
 from penstock.spark.query import RUNS
 from penstock.spark.recompute import mapping, reducing
 from penstock.spark.results import Writer
@@ -151,62 +152,53 @@ class LocalQuery:
         return pickle.loads(path.read_bytes()) if number >= 0 else {}  # noqa: S301
 
 
-class LocalCorrector(Corrector):
-    """The correction runner with its two Spark jobs done in this process."""
+class LocalPrefix:
+    """The log up to a plan's position, read in this process in place of Spark's two jobs."""
 
-    def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec, clock: Any) -> None:
-        super().__init__(None, tables, pipeline, step, clock)
+    def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec) -> None:
+        self.events, self.step = Table(tables.events(pipeline.types)), step
 
-    def _range(self, plan: CorrectionPlan) -> tuple[int, int]:
-        times = self._times(plan)
-        if not len(times):
-            return 0, 0
-        size = self.step.window.size
-        low, high = int(times.min()) - size, min(int(times.max()), plan.watermark - size) + 1
-        low = low if plan.since is None else max(low, plan.since)
-        return low, (high if plan.until is None else min(high, plan.until))
+    def extent(self, plan: CorrectionPlan) -> tuple[int, int] | None:
+        times = _times(self._rows(plan))
+        return (int(times.min()), int(times.max())) if len(times) else None
 
-    def _counted(
-        self, plan: CorrectionPlan, grid: Grid, spans: list[tuple[int, int]]
-    ) -> tuple[Any, Any]:
-        times = self._times(plan)
-        inside = np.zeros(len(times), bool)
-        for since, until in spans:
-            inside |= (times >= since) & (times < until)
-        return np.unique((times[inside] - grid.low) // grid.width, return_counts=True)
-
-    def _times(self, plan: CorrectionPlan) -> Any:
-        return np.asarray(pc.cast(self._events(plan)["event_time"], pa.int64()))
-
-    def _panes_since(self, plan: CorrectionPlan) -> np.ndarray:
-        events, window = self._events(plan), self.step.window
-        times = np.asarray(pc.cast(events["event_time"], pa.int64()))
-        new = np.asarray(events["arrival_seq"]) > plan.after_seq
+    def panes_since(self, plan: CorrectionPlan) -> np.ndarray:
+        rows, window = self._rows(plan), self.step.window
+        times, new = _times(rows), np.asarray(rows["arrival_seq"]) > plan.after_seq
         if plan.watermark > plan.answered:
             new |= times >= plan.answered - window.size
         return np.unique([window.pane_of(int(at)) for at in times[new]]).astype(np.int64)
 
-    def _recompute(
-        self, plan: CorrectionPlan, low: int, high: int, wanted: pa.Table | None
+    def counted(self, plan: CorrectionPlan, grid: Grid, spans: Spans) -> tuple[Any, Any]:
+        times = _times(self._rows(plan))
+        return np.unique((times[_inside(times, spans)] - grid.low) // grid.width,
+                         return_counts=True)  # fmt: skip
+
+    def answers(
+        self, plan: CorrectionPlan, asked: Asked, spans: Spans | None, keys: Any
     ) -> pa.Table:
-        asked, keys = self._asked(plan, low, high, wanted)
-        events = self._events(plan)
-        if not self.step.by_key:
-            times = np.asarray(pc.cast(events["event_time"], pa.int64()))
-            inside = np.zeros(len(times), bool)
-            for since, until in self._spans(plan, low, high, asked.starts):
-                inside |= (times >= since) & (times < until)
-            events = events.filter(pa.array(inside))
-        mapped = list(mapping(self.step, self.events.schema, 2, keys)(iter(events.to_batches())))
-        found = [self.wire.answers.empty_table()]
+        rows, wire = self._rows(plan), frame_of(self.step).wire(self.step)
+        if spans is not None:
+            rows = rows.filter(pa.array(_inside(_times(rows), spans)))
+        mapped = list(mapping(self.step, rows.schema, 2, keys)(iter(rows.to_batches())))
+        found = [wire.answers.empty_table()]
         if mapped:
-            parts = pa.Table.from_batches(mapped)
-            reduced = reducing(self.step, asked)
+            parts, reduced = pa.Table.from_batches(mapped), reducing(self.step, asked)
             shards = sorted(set(parts["shard"].to_pylist()))
             found += [reduced(parts.filter(pc.equal(parts["shard"], shard))) for shard in shards]
-        return self._of_the_plan(plan, pa.concat_tables(found), wanted)
+        return pa.concat_tables(found)
 
-    def _events(self, plan: CorrectionPlan) -> pa.Table:
+    def _rows(self, plan: CorrectionPlan) -> pa.Table:
         names = ["arrival_seq", "event_time", "block", *self.step.columns]
-        upto = pc.field("arrival_seq") <= plan.through_seq
-        return read_table(Table(self.events), names, upto)
+        return read_table(self.events, names, pc.field("arrival_seq") <= plan.through_seq)
+
+
+def _times(rows: pa.Table) -> np.ndarray:
+    return np.asarray(pc.cast(rows["event_time"], pa.int64()))
+
+
+def _inside(times: np.ndarray, spans: Spans) -> np.ndarray:
+    inside = np.zeros(len(times), bool)
+    for since, until in spans:
+        inside |= (times >= since) & (times < until)
+    return inside

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.kinds.lookup.spec import LookupSpec
 from penstock.lake.history.position import position
-from penstock.lake.history.standing import timely_answers
+from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.view import late_at
 from tests import lookup_model as model
 from tests import reference as ref
@@ -18,6 +18,8 @@ from tests.streams import SECOND, instant, us
 
 NOBODY = ref.Step(("site",), ref.Window(SECOND, SECOND), (), ())
 """The oracle of windows has nothing to say."""
+MOVED = {"kind": "lookup", "keys": ["site"], "keep": {"last": 3}, "pairs": "consecutive",
+         "columns": ["code"], "alarm": "new.code <> old.code"}  # fmt: skip
 REFUSED = "refused"
 """Of such a record the log has the number alone: as one of a key that no other has."""
 
@@ -25,9 +27,7 @@ REFUSED = "refused"
 def case_of(pairs: str, keep: int) -> tuple[dict[str, Any], ref.Step]:
     """A look-up as a file says it."""
     within = {"within": f"PT{model.REACH}S"} if pairs == "all" else {}
-    step = {"kind": "lookup", "keys": ["site"], "keep": {"last": keep}, "pairs": pairs,
-            "columns": ["code"], "alarm": "new.code <> old.code", **within}  # fmt: skip
-    return step, NOBODY
+    return MOVED | {"keep": {"last": keep}, "pairs": pairs} | within, NOBODY
 
 
 def lookup_lake(home: Path, pairs: str, keep: int, **overrides: Any) -> Lake:
@@ -71,6 +71,13 @@ def alarms(rows: pa.Table) -> set[model.Pair]:
     found = [*zip(rows["old_seq"].to_pylist(), rows["new_seq"].to_pylist(), strict=True)]
     assert len({*found}) == len(found), "an alarm twice"
     return {*found}
+
+
+def check_settled(lake: Lake, unit: int = SECOND) -> None:
+    """Alarms in force are those of the whole log, once nothing waits."""
+    assert isinstance(lake.step, LookupSpec)
+    in_force = alarms(answers_in_force(lake.tables, lake.step))
+    assert in_force == model.true_pairs(logged(lake, unit), lake.step.pairs.value)
 
 
 def check_stream(lake: Lake, unit: int = SECOND) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.config.settings import Settings
+from penstock.kinds.lookup.spec import LookupSpec
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import generations
@@ -31,6 +32,7 @@ from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.crash.jobs import BACKUPS, COMPARISONS
 from tests.crash.points import Reached, read_trace
 from tests.lakes import Lake
+from tests.lookups import MOVED, check_settled, check_stream
 from tests.spark.conftest import Scene, make_scene
 from tests.steps import HOURLY, LAST, SINCE
 from tests.streams import disordered, write_files
@@ -86,7 +88,7 @@ class Life:
                 write_files(self.folder / name, part, draw.randint(60, 130))
         history = {"files": str(self.folder / "history"), "format": "parquet"}
         live = {"files": "live", "format": "parquet", "mode": "bounded", **ARCHIVED}
-        steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST}
+        steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST, "moved": MOVED}
         return make_scene(self.folder / "home", history=history, source=live, steps=steps)
 
     def at(self, job: str, home: Path) -> Scene:
@@ -171,9 +173,11 @@ class Life:
 
     @cached_property
     def truth(self) -> dict[str, ref.Answers]:
-        """What the oracle says of the undisturbed log."""
+        """What the oracle of windows says of the undisturbed log."""
         found = {}
         for name, lake in self.scene.lakes.items():
+            if isinstance(lake.step, LookupSpec):
+                continue
             start = generations(lake.tables, lake.step)[-1]
             epoch = next(g for g in generations(lake.tables, lake.step) if g.number == start.epoch)
             found[name] = ref.run(lake.epoch_oracle(), self.log, epoch.block)
@@ -186,7 +190,10 @@ class Life:
         first = scene.lake("hourly")
         assert blocks_of(first.tables, first.pipeline) == self.log, "another log"
         for name, lake in scene.lakes.items():
-            check_step(lake, self.truth[name])
+            if isinstance(lake.step, LookupSpec):
+                check_alarms(lake)
+            else:
+                check_step(lake, self.truth[name])
         folders = scene.home / "live", scene.home / "archive"
         there = sorted(path.name for folder in folders for path in folder.rglob("*.parquet"))
         every = sorted(path.name for path in (self.folder / "live").iterdir())
@@ -209,10 +216,26 @@ def check_step(lake: Lake, truth: ref.Answers) -> None:
     assert found.pairs == truth.pairs
     assert found.open == truth.open_pairs == 0
     names = ["window_start", *step.key_names]
-    once(tables.control(step), SEALED)
     once(tables.late(step, []), (*names, *SEALED))
     once(tables.answers(step), (*names, *SEALED, "reason"))
-    once(tables.corrections(), ("step", "epoch", "plan", "state"))
+    once_sealed(lake)
+
+
+def check_alarms(lake: Lake) -> None:
+    """The same laws, of a look-up."""
+    check_stream(lake, unit=1)
+    check_settled(lake, unit=1)
+    found = position(lake.tables, lake.step)
+    assert found is not None
+    assert sum(last.late for last in found.lasts) > 20
+    once(lake.tables.answers(lake.step), ("new_seq", "old_seq", *SEALED, "reason"))
+    once_sealed(lake)
+
+
+def once_sealed(lake: Lake) -> None:
+    """No micro-batch and no plan stands twice."""
+    once(lake.tables.control(lake.step), SEALED)
+    once(lake.tables.corrections(), ("step", "epoch", "plan", "state"))
 
 
 def once(spec: Any, names: tuple[str, ...]) -> None:

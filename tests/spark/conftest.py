@@ -23,6 +23,7 @@ from tests.answers import blocks_of
 from tests.clusters import a_cluster, nodes_asked_for
 from tests.doubles import RecordingPulse, RisingClock, deadly_commits
 from tests.lakes import Lake, World
+from tests.lookups import NOBODY
 from tests.steps import HOURLY, HOURLY_REF, LAST, LAST_REF, SINCE, SINCE_REF, make_pipeline
 from tests.streams import disordered, write_files
 
@@ -87,7 +88,8 @@ class Scene:
     def lake(self, step: str) -> Lake:
         """The scene as seen by one step."""
         pipeline = make_pipeline(self.home, **self.config)
-        return Lake(self.home, pipeline, STEPS[step][1], self.config, step)
+        oracle = STEPS[step][1] if step in STEPS else NOBODY
+        return Lake(self.home, pipeline, oracle, self.config, step)
 
     @property
     def lakes(self) -> dict[str, Lake]:

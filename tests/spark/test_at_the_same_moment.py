@@ -15,8 +15,8 @@ from penstock.spark import audit as audit_module
 from penstock.spark import step_audit
 from penstock.spark.audit import Audit
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.corrector import Corrector
 from penstock.spark.frames import Frames
+from penstock.spark.prefix import SparkPrefix
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.forgery import audited
@@ -99,7 +99,7 @@ def test_a_correction_whose_files_are_compacted_under_it(
         maintain_pipeline(lake.tables, lake.pipeline)
 
     with monkeypatch.context() as patch:
-        calls = before_each(Corrector, "_recompute", compacts, patch)
+        calls = before_each(SparkPrefix, "answers", compacts, patch)
         done = correct_pipeline(quick, lake.tables, lake.pipeline, lake.clock, "r")
     assert calls
     assert done.answers > 0

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.correction import Planner
 from penstock.lake.history.position import SPEED
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
-from penstock.spark.correct import start_epochs
-from penstock.spark.corrector import Corrector
+from penstock.spark.correct import correct_pipeline, start_epochs
 from tests import lookup_model as model
 from tests.forgery import Forger, Row, assert_red, audited
 from tests.lakes import Lake
@@ -145,10 +143,7 @@ def test_what_waits_for_the_correction_is_no_fault_and_spark_corrects_it(
     before = audited(quick, lake)
     assert before.red == set()
     assert before.row["pending_answers"] > 0
-    planner = Planner(lake.tables, lake.step, lake.clock, "r")
-    corrector = Corrector(quick, lake.tables, lake.pipeline, lake.step, lake.clock)
-    for plan in planner.due():
-        corrector.run(planner, plan)
+    correct_pipeline(quick, lake.tables, lake.pipeline, lake.clock, "r")
     found = alarms(answers_in_force(lake.tables, lake.step))
     assert found == model.true_pairs(logged(lake), "consecutive")
     after = audited(quick, lake)

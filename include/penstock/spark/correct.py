@@ -7,7 +7,6 @@ release, too, appends nothing twice and leaves nothing out.
 """
 
 import logging
-from dataclasses import replace
 from datetime import datetime
 
 from pyspark.sql import SparkSession
@@ -17,24 +16,15 @@ from penstock.core.clock import Clock
 from penstock.core.step import StepSpec, of_each
 from penstock.lake.history.correction import Planner
 from penstock.lake.history.generation import current
-from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.registry import Registry
 from penstock.lake.history.sealed import last_sealed
 from penstock.lake.proof.covered import Recorder
 from penstock.lake.storage.tables import Tables
 from penstock.spark.corrector import Corrected, Corrector
 from penstock.spark.measured import propose_threshold
+from penstock.spark.prefix import SparkPrefix
 
 log = logging.getLogger(__name__)
-
-
-def correct_step(corrector: Corrector, planner: Planner, plans: list[CorrectionPlan]) -> Corrected:
-    """Carry out plans in order; returns their totals."""
-    done = Corrected(0, 0)
-    for plan in plans:
-        one = corrector.run(planner, plan)
-        done = replace(done, answers=done.answers + one.answers, changed=done.changed + one.changed)
-    return done
 
 
 def correct_pipeline(
@@ -56,8 +46,8 @@ def correct_pipeline(
 
     def corrected(step: StepSpec) -> Corrected:
         planner = Planner(tables, step, clock, run_id)
-        corrector = Corrector(spark, tables, pipeline, step, clock)
-        one = correct_step(corrector, planner, planner.due(since, until, recheck=recheck))
+        corrector = Corrector(SparkPrefix(spark, tables, pipeline, step), tables, step, clock)
+        one = corrector.run_all(planner, planner.due(since, until, recheck=recheck))
         if since is None and until is None and not step.by_key:  # no window, no coverage
             Recorder(tables, pipeline, step, clock).record()
             propose_threshold(tables, pipeline, step, clock)

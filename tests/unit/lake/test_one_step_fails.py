@@ -19,7 +19,7 @@ from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
 from penstock.spark import correct
 from tests.doubles import RisingClock
-from tests.local import LocalCorrector, LocalQuery
+from tests.local import LocalPrefix, LocalQuery
 from tests.steps import CASES, make_pipeline
 from tests.streams import disordered, write_jsonl
 
@@ -48,7 +48,7 @@ def test_every_other_step_is_corrected_when_one_sum_overflows(
         write_jsonl(tmp_path / "live" / f"{number}.jsonl", some)
         run_through(Door(tables, pipeline, tmp_path, clock), LIVE, None, None)
     LocalQuery(tables, pipeline, TOGETHER, clock).run()
-    monkeypatch.setattr(correct, "Corrector", lambda _spark, *rest: LocalCorrector(*rest))
+    monkeypatch.setattr(correct, "SparkPrefix", lambda _spark, *rest: LocalPrefix(*rest))
     for _ in range(2):
         with pytest.raises(TerminalError, match=r"first\.bags_sum: .*exceeds 64 bits") as failed:
             correct.correct_pipeline(None, tables, pipeline, clock, "r")  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.history.generation import Generation, current
-from penstock.lake.history.position import BACKFILL, DONE, PLANNED
+from penstock.lake.history.position import BACKFILL, DONE, LATE, PLANNED
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -54,6 +54,11 @@ class CorrectionPlan:
         """
         cut = hashlib.sha256(" ".join(f"{a}:{b}" for a, b in chunks).encode()).hexdigest()
         return f"correct:{self.epoch}:{self.number}:{cut[:16]}"
+
+    @property
+    def by_touch(self) -> bool:
+        """Whether it means what late records touched."""
+        return self.reason == LATE and not self.recheck
 
     @property
     def restricted(self) -> bool:
