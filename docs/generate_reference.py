@@ -31,10 +31,12 @@ from penstock.config.pipeline import (
     Source,
 )
 from penstock.config.settings import ROOT, Settings
+from penstock.config.side import SideConfig
 from penstock.config.slack import Bound, MaxDelay, Pd, PdFinal, Quality, Quantile, SlackConfig
 from penstock.config.step import StepConfig
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
+from penstock.core.side import SideTable
 from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.config import AggregateConfig, WindowConfig
@@ -62,6 +64,12 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         ColumnConfig,
     ),
     ("`id`", "Refuses records whose id arrived before.", Id),
+    (
+        "`load`",
+        "Side data: small tables beside the log. One entry a table; its key is the name by which"
+        " steps ask for it.",
+        SideConfig,
+    ),
     ("`steps`", "One entry a step; its key is its name. Each kind adds its own keys.", StepConfig),
     ("kind `aggregate`", "Measures of the records in a window.", AggregateConfig),
     ("kind `latest`", "Of each key the newest record, by event time.", LatestConfig),
@@ -244,6 +252,7 @@ STEP = AggregateSpec(
     SlackSpec(SlackPolicy.FIXED, 0),
     (MeasureSpec("<measure>", Function.AVG, Column("x", ColumnType.DOUBLE), ColumnType.DOUBLE),),
 )
+SIDE = SideTable("<name>", (Column("<column>", ColumnType.STRING),))
 SHORT: Mapping[pa.DataType, str] = {
     pa.string(): "string",
     pa.int64(): "long",
@@ -261,6 +270,7 @@ def _tables() -> str:
         (tables.plans(), tables.plans),
         (tables.blocks(), tables.blocks),
         (tables.decisions(), tables.decisions),
+        (tables.side(SIDE), tables.side),
         (tables.registry(), tables.registry),
         (tables.answers(STEP), tables.answers),
         (tables.merged(STEP), tables.merged),

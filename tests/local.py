@@ -22,6 +22,7 @@ from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.generation import Generation
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.registry import Registry
+from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -81,7 +82,7 @@ class LocalQuery:
         events = tables.events(pipeline.types)
         starts = tuple(StepStart(s, begun.generations[s.name]) for s in self.steps)
         self.hand = Writer(tables, starts, clock).packets
-        self.shards = begun.shards or 2
+        self.shards, self.sides = begun.shards or 2, SideReader(tables)
         ids = tuple(
             tuple(range(n, n + self.shards)) for n in range(0, 20 * self.shards, self.shards)
         )
@@ -123,7 +124,14 @@ class LocalQuery:
             if batches:
                 incoming.append(pa.Table.from_batches(batches))
         runs = self.folder / RUNS
-        rows = reduce(self.steps, states, pa.concat_tables(incoming), hand=self.hand, folder=runs)
+        rows = reduce(
+            self.steps,
+            states,
+            pa.concat_tables(incoming),
+            hand=self.hand,
+            folder=runs,
+            sides=self.sides,
+        )
         self.dies()
         (self.folder / "state" / str(number)).write_bytes(pickle.dumps(states))
         self.sink(_Frame(rows), number)
@@ -157,6 +165,7 @@ class LocalPrefix:
 
     def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec) -> None:
         self.events, self.step = Table(tables.events(pipeline.types)), step
+        self.sides = SideReader(tables)
 
     def extent(self, plan: CorrectionPlan) -> tuple[int, int] | None:
         times = _times(self._rows(plan))
@@ -183,7 +192,7 @@ class LocalPrefix:
         mapped = list(mapping(self.step, rows.schema, 2, keys)(iter(rows.to_batches())))
         found = [wire.answers.empty_table()]
         if mapped:
-            parts, reduced = pa.Table.from_batches(mapped), reducing(self.step, asked)
+            parts, reduced = pa.Table.from_batches(mapped), reducing(self.step, asked, self.sides)
             shards = sorted(set(parts["shard"].to_pylist()))
             found += [reduced(parts.filter(pc.equal(parts["shard"], shard))) for shard in shards]
         return pa.concat_tables(found)

@@ -29,11 +29,13 @@ from penstock.columns.packets import (
 from penstock.columns.types import ARROW, INSTANT
 from penstock.columns.watermark import after_each, closings
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideTable
 from penstock.core.slack import BlockKind
 from penstock.core.slack import WatermarkState as State
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.kinds.classes import Classes
+from penstock.kinds.side import Sides, Version
 from penstock.kinds.windowed.mapper import map_records
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.offset import StepOffset
@@ -42,6 +44,11 @@ from penstock.spark.tick import Status, Tick
 from tests import reference as ref
 from tests.doubles import FakeHandle
 from tests.steps import COLUMNS
+
+
+def none(_: SideTable) -> tuple[Version, ...]:
+    """No side data."""
+    return ()
 
 
 def as_rows(shard: int, kind: int, results: pa.Table, _tick: Tick) -> pa.Table:
@@ -56,12 +63,13 @@ def reduce(
     pieces: int = 1,
     hand: Hand = as_rows,
     folder: Path = Path(),
+    sides: Sides = none,
 ) -> pa.Table:
     """What the state host gives for one micro-batch, all shards; changes ``states``."""
     found = [PACKET.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
         rows = incoming.filter(pc.equal(incoming["shard"], shard))
-        host = StateHost(steps, hand, folder)
+        host = StateHost(steps, hand, folder, sides)
         host.init(FakeHandle(states.setdefault(shard, {})))
         cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
         frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]

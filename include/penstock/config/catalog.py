@@ -11,10 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_in
+from penstock.config.side import SideConfig
 from penstock.config.step import StepConfig, config_of, kind_of
 from penstock.config.yaml_file import Unreadable, read_yaml
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideTable
 from penstock.core.window import micros
 
 
@@ -109,9 +111,13 @@ def read_pipeline(
         pipeline = Pipeline.model_validate(content)
     except ValidationError as wrong:
         found = [problem_in(dict(e), path, lines, Pipeline) for e in wrong.errors()]
-        found += _expressions(_readable_steps(content), _readable_types(content), path, lines)
+        steps, types = _readable_steps(content), _readable_types(content)
+        found += _expressions(steps, types, _readable_sides(content), path, lines)
         return None, sorted([*twice, *found], key=lambda p: p.line)
-    problems = [*twice, *_expressions(pipeline.steps, pipeline.types, path, lines)]
+    problems = [
+        *twice,
+        *_expressions(pipeline.steps, pipeline.types, {**pipeline.sides}, path, lines),
+    ]
     problems = problems or [*_kept_too_short(pipeline, lines), *_kept_for_ever(pipeline, lines)]
     return (None, problems) if problems else (pipeline, [])
 
@@ -144,6 +150,18 @@ def _readable_types(content: dict[Any, Any]) -> dict[str, ColumnType]:
     return types
 
 
+def _readable_sides(content: dict[Any, Any]) -> dict[str, SideTable | None]:
+    """Side data of a file that has problems elsewhere; with none in place of what is wrong."""
+    load = content.get("load")
+    found = dict[str, SideTable | None]()
+    for name, raw in (load if isinstance(load, dict) else {}).items():
+        try:
+            found[str(name)] = SideConfig.model_validate(raw).table(str(name))
+        except ValidationError:  # reported with the whole file
+            found[str(name)] = None
+    return found
+
+
 def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:
     """The steps that are valid by themselves, of a file that has problems elsewhere."""
     steps = content.get("steps")
@@ -159,12 +177,17 @@ def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:
 def _expressions(
     steps: Mapping[str, StepConfig],
     types: Mapping[str, ColumnType],
+    sides: Mapping[str, SideTable | None],
     path: Path,
     lines: dict[Loc, int],
 ) -> list[ConfigProblem]:
     problems = []
+    wrong = {f"load.{name}" for name, side in sides.items() if side is None}
+    right = {name: side for name, side in sides.items() if side is not None}
     for name, step in steps.items():
-        for part, said in step.problems(types):
+        for part, said in step.problems(types, right):
+            if part in wrong:  # once is enough
+                continue
             loc: Loc = ("steps", name, *part.split("."))
             problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), said))
     return problems

@@ -1,4 +1,4 @@
-"""Texts of a pipeline file that have a form: cron lines, zones, how instants are written."""
+"""Texts of a pipeline file that have a form: cron lines, zones, places, instants."""
 
 import errno
 import re
@@ -51,6 +51,18 @@ def _is_form(text: str) -> str:
     return text
 
 
+def _is_of_this_machine(text: str) -> str:
+    scheme, found, _ = text.partition("://")
+    if found and scheme != "file":
+        raise ValueError(
+            f"{scheme}:// cannot be read yet. Name a folder of this machine: mount or copy it"
+        )
+    if text == "":
+        raise ValueError("an empty place. Name a folder")
+    return text
+
+
 Cron = Annotated[str, AfterValidator(_is_cron)]
 Zone = Annotated[str, AfterValidator(_is_zone)]
 Form = Annotated[str, AfterValidator(_is_form)]
+Place = Annotated[str, AfterValidator(_is_of_this_machine)]

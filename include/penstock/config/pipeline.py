@@ -17,10 +17,12 @@ from pydantic import (
     model_validator,
 )
 
-from penstock.config.forms import Cron, Form, Zone
+from penstock.config.forms import Cron, Form, Place, Zone
 from penstock.config.model import ColumnName, Model, Name, alike
+from penstock.config.side import SideConfig
 from penstock.config.step import ByKind, StepConfig
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideTable
 from penstock.core.step import StepSpec
 from penstock.core.urgency import Urgency
 from penstock.core.window import micros
@@ -78,8 +80,10 @@ OF_SOURCE = {"after", "archive"}
 class History(Model):
     """Records that were there before the stream: a folder of files, or a Delta table."""
 
-    files: str | None = Field(default=None, description="Folder; relative: below the home folder.")
-    delta: str | None = Field(default=None, description="Delta table; relative: below home.")
+    files: Place | None = Field(
+        default=None, description="Folder; relative: below the home folder."
+    )
+    delta: Place | None = Field(default=None, description="Delta table; relative: below home.")
     format: FileFormat = Field(default=FileFormat.PARQUET, description="Format of the files.")
     order: FileOrder = Field(default=FileOrder.NAME, description="Order of waiting files.")
     skip: tuple[NonNegativeInt, ...] = Field(
@@ -88,18 +92,6 @@ class History(Model):
     cron: Cron = Field(
         default="0 0 1 * *", description="Data intervals of the preload's Backfill dialog."
     )
-
-    @field_validator("files", "delta", "archive", check_fields=False)
-    @classmethod
-    def _is_of_this_machine(cls, value: str | None) -> str | None:
-        scheme, found, _ = (value or "").partition("://")
-        if found and scheme != "file":
-            raise ValueError(
-                f"{scheme}:// cannot be read yet. Name a folder of this machine: mount or copy it"
-            )
-        if value == "":
-            raise ValueError("an empty place. Name a folder")
-        return value
 
     @model_validator(mode="before")
     @classmethod
@@ -136,7 +128,7 @@ class Source(History):
         description="What becomes of a file all of whose records are sealed: it stays, is deleted,"
         " or is moved to `archive`.",
     )
-    archive: str | None = Field(
+    archive: Place | None = Field(
         default=None,
         description="Folder, outside the source; relative: below the home folder. Files keep their"
         " paths from the source's folder.",
@@ -325,6 +317,9 @@ class Definition(Intake):
 class Pipeline(Intake, Named):
     """One pipeline: a source, its columns, and the steps over its events."""
 
+    load: dict[Name, SideConfig] = Field(
+        default_factory=dict, description="Side data: small tables that steps look things up in."
+    )
     steps: dict[Name, Annotated[StepConfig, ByKind()]] = Field(
         min_length=1, description="Answers wanted, by name."
     )
@@ -348,7 +343,13 @@ class Pipeline(Intake, Named):
         Raises:
             ValueError: an expression is wrong; ``Catalog`` reports it with its line.
         """
-        return tuple(step.spec(name, self.types) for name, step in self.steps.items())
+        steps = self.steps.items()
+        return tuple(step.spec(name, self.types, self.sides) for name, step in steps)
+
+    @cached_property
+    def sides(self) -> dict[str, SideTable]:
+        """Side data by name."""
+        return {name: side.table(name) for name, side in self.load.items()}
 
     @property
     def least_kept(self) -> tuple[int, str]:

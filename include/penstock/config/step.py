@@ -13,6 +13,7 @@ from penstock.config.slack import Quality, SlackConfig
 from penstock.core.expression import Column, Expression
 from penstock.core.kinds import KINDS, USUAL, part
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideTable
 from penstock.core.step import StepSpec
 
 ANSWER_COLUMNS = frozenset(
@@ -77,11 +78,21 @@ class StepConfig(Model):
         return self
 
     @abstractmethod
-    def spec(self, name: str, types: Mapping[str, ColumnType]) -> StepSpec:
-        """As the core knows it; a step of a valid file has no ``problems``."""
+    def spec(
+        self, name: str, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
+    ) -> StepSpec:
+        """As the core knows it; a step of a valid file has no ``problems``.
+
+        Args:
+            name: of the step.
+            types: of the declared columns.
+            sides: the pipeline's side data.
+        """
 
     @abstractmethod
-    def own_problems(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+    def own_problems(
+        self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
+    ) -> Iterator[Said]:
         """Everything wrong with the kind's own part."""
 
     @abstractmethod
@@ -105,7 +116,9 @@ class StepConfig(Model):
         """The condition, read."""
         return None if self.where is None else parse_where(self.where, types)
 
-    def problems(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+    def problems(
+        self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
+    ) -> Iterator[Said]:
         """Everything wrong with the keys, the expressions and the kind's own part."""
         for key in dict.fromkeys(self.keys):
             if self.keys.count(key) > 1:
@@ -113,7 +126,7 @@ class StepConfig(Model):
             if said := self._wrong_key(key, types):
                 yield "keys", said
         yield from problem_of("where", lambda: self.condition(types))
-        yield from self.own_problems(types)
+        yield from self.own_problems(types, sides)
 
     def _wrong_key(self, key: str, types: Mapping[str, ColumnType]) -> str:
         if key not in types:

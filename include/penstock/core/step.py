@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from penstock.core import identity
 from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
+from penstock.core.side import SideJoin
 from penstock.core.slack import SlackSpec
 from penstock.core.window import WindowSpec
 
@@ -51,6 +52,11 @@ class StepSpec(ABC):
     @abstractmethod
     def canonical(self) -> dict[str, Any]:
         """The kind's part of the canonical form (``core.identity``), of plain values."""
+
+    @property
+    def looked_up(self) -> tuple[SideJoin, ...]:
+        """What it looks up in side data."""
+        return ()
 
     @property
     def judged(self) -> tuple[MeasureSpec, ...]:

@@ -18,6 +18,7 @@ from penstock.core.crash import reached
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
 from penstock.kinds.classes import Classes
+from penstock.kinds.side import Sides
 
 
 class State(Protocol):
@@ -187,17 +188,18 @@ class Frame:
         wire: of a step.
         mapper: of a step; with the watermarks in force, and the watermark of the start whose state
             is rebuilt, or none.
-        reducer: of a step; with the shard's state, and the folder of what is too large for it.
+        reducer: of a step; with the shard's state, the folder of what is too large for it, and
+            side data.
         again: a step's answers, as ``answers`` of its wire, that a correction asks for, from the
-            parts of all records of some keys that it may need.
+            parts of all records of some keys that it may need, and side data.
     """
 
     columns: Callable[[StepSpec], list[str]]
     since: Callable[[StepSpec, int], int]
     wire: Callable[[StepSpec], Wire]
     mapper: Callable[[StepSpec, Marks, int | None], Mapper]
-    reducer: Callable[[StepSpec, State, Path], Reducer]
-    again: Callable[[StepSpec, pa.Table, Asked], pa.Table]
+    reducer: Callable[[StepSpec, State, Path, Sides], Reducer]
+    again: Callable[[StepSpec, pa.Table, Asked, Sides], pa.Table]
 
 
 def frame_of(step: StepSpec) -> Frame:

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from penstock.core.window import micros
 from penstock.spark.compare import Comparison
 from penstock.spark.faults import faults
+from penstock.spark.sides import sides_of
 from penstock.spark.truth import records, truth_of
 
 LATE = ("late", "must_late", "must_last_seq", "last_seq")
@@ -33,9 +34,10 @@ class AlarmComparison(Comparison):
         """What stands beside what must, with what still waits and what is wrong."""
         step, at = self.step, self.at
         found = records(self.frames, self.tables, self.types, step, at, self.scope).cache()
-        must, late = truth_of(step).told(found, step, at.epoch.seq)
+        sides = sides_of(self.frames, self.tables, step)
+        must, late = truth_of(step).told(found, step, at.epoch.seq, sides)
         return (
-            self._alarms(truth_of(step).alarms(found, step), must)
+            self._alarms(truth_of(step).alarms(found, step, sides), must)
             .unionByName(self._late_records(late), allowMissingColumns=True)
             .unionByName(self._all(found), allowMissingColumns=True)
             .withColumn("faults$", faults())

@@ -13,6 +13,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.plans import CorrectionPlan
+from penstock.lake.log.side import SideReader
 from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
@@ -55,6 +56,7 @@ class SparkPrefix:
         self, spark: SparkSession, tables: Tables, pipeline: Pipeline, step: StepSpec
     ) -> None:
         self.spark, self.step, self.events = spark, step, tables.events(pipeline.types)
+        self.sides = SideReader(tables)
 
     def extent(self, plan: CorrectionPlan) -> tuple[int, int] | None:
         """As ``Prefix`` says."""
@@ -96,7 +98,7 @@ class SparkPrefix:
             from_arrow_schema(parts_of_shards(wire)),
         )
         found = parts.groupBy("shard").applyInArrow(
-            reducing(self.step, asked), from_arrow_schema(wire.answers)
+            reducing(self.step, asked, self.sides), from_arrow_schema(wire.answers)
         )
         return found.toArrow()
 

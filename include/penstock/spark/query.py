@@ -12,6 +12,7 @@ from penstock.core.crash import reached
 from penstock.core.place import path_of
 from penstock.lake.history.checkpoint import drop_later_state, read_checkpoint
 from penstock.lake.history.registry import Registry
+from penstock.lake.log.side import SideReader
 from penstock.lake.storage.tables import Tables
 from penstock.spark.cores import cores_at_work, partitioned
 from penstock.spark.follow import StepStart
@@ -68,7 +69,10 @@ def start_query(
     rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
     reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
         statefulProcessor=StateHost(
-            steps, Writer(tables, starts, clock).packets, path_of(begun.checkpoint) / RUNS
+            steps,
+            Writer(tables, starts, clock).packets,
+            path_of(begun.checkpoint) / RUNS,
+            SideReader(tables),
         ),
         outputStructType=from_arrow_schema(PACKET),
         outputMode="Append",

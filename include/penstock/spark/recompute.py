@@ -12,6 +12,7 @@ from penstock.columns.marks import NO_MARKS
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Asked, Wire, frame_of
+from penstock.kinds.side import Sides
 
 
 def starts_of(wanted: pa.Table) -> Longs:
@@ -56,13 +57,13 @@ def mapping(
     return mapped
 
 
-def reducing(step: StepSpec, asked: Asked) -> Callable[[pa.Table], pa.Table]:
+def reducing(step: StepSpec, asked: Asked, sides: Sides) -> Callable[[pa.Table], pa.Table]:
     """What each task does with the parts of a shard: the answers that a plan means."""
 
     def reduced(table: pa.Table) -> pa.Table:
         reached("correct windows")
         frame = frame_of(step)
         wire = frame.wire(step)
-        return frame.again(step, table.select(wire.parts.names), asked).cast(wire.answers)
+        return frame.again(step, table.select(wire.parts.names), asked, sides).cast(wire.answers)
 
     return reduced

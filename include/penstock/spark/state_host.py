@@ -28,6 +28,7 @@ from penstock.columns.packets import (
 from penstock.core.step import StepSpec
 from penstock.kinds.classes import Classes
 from penstock.kinds.frame import frame_of
+from penstock.kinds.side import Sides
 from penstock.spark.tick import Status, Tick
 
 Hand: TypeAlias = Callable[[int, int, pa.Table, Tick], pa.Table]
@@ -41,17 +42,18 @@ class StateHost(StatefulProcessor):
         steps: of the query.
         hand: makes packets of a shard's results of one kind.
         folder: of what is too large for Spark's own state.
+        sides: side data of the pipeline.
     """
 
-    def __init__(self, steps: Sequence[StepSpec], hand: Hand, folder: Path) -> None:
+    def __init__(self, steps: Sequence[StepSpec], hand: Hand, folder: Path, sides: Sides) -> None:
         self.steps, self.hand = {step.name: step for step in steps}, hand
-        self.folder = folder
+        self.folder, self.sides = folder, sides
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
         state = handle.getMapState("buckets", "bucket long, part int", "content binary")
         self.reducers = {
-            name: frame_of(step).reducer(step, state, self.folder)
+            name: frame_of(step).reducer(step, state, self.folder, self.sides)
             for name, step in self.steps.items()
         }
 

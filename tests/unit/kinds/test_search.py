@@ -12,10 +12,11 @@ from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.keyed.kept import NEVER
 from penstock.kinds.keyed.runs import DROPPED, SEQ, TIME
-from penstock.kinds.lookup.search import found
+from penstock.kinds.lookup.search import Search
 from penstock.kinds.lookup.spec import LookupSpec, Pairs
 from tests import lookup_model as model
 from tests.lookup_model import Kept, Lake, LookUp, Record
+from tests.speed import none
 
 LOG = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 15), st.integers(0, 2)), max_size=40
@@ -63,7 +64,7 @@ def test_alarms_and_late_records_are_the_models(
     kept = by.loaded(records[:cut])
     pool = rows_of(records[cut:], kept)
     seqs = np.asarray(pool[SEQ])
-    told = found(step(pairs, keep), pool, np.flatnonzero(seqs >= cut))
+    told = Search(step(pairs, keep), pool, none).found(np.flatnonzero(seqs >= cut))
     alarms, late = [], []
     for record in records[cut:]:
         alarms += by.timely(record, kept[record.key])

@@ -14,6 +14,7 @@ from penstock.core.coverage import BOUNDED
 from penstock.core.errors import ConfigError
 from penstock.core.expression import MeasureSpec
 from penstock.core.measure import ColumnType, Function
+from penstock.core.side import SideTable
 from penstock.core.window import WindowSpec, micros
 from penstock.kinds.aggregate.spec import AggregateSpec, count_name, judged
 
@@ -88,7 +89,12 @@ class AggregateConfig(StepConfig):
             )
         return self
 
-    def spec(self, name: str, types: Mapping[str, ColumnType]) -> AggregateSpec:
+    def spec(
+        self,
+        name: str,
+        types: Mapping[str, ColumnType],
+        sides: Mapping[str, SideTable],  # noqa: ARG002  every kind's
+    ) -> AggregateSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
         window, measures = self.window.spec(), tuple(self._measures(types))
         return AggregateSpec(
@@ -109,7 +115,11 @@ class AggregateConfig(StepConfig):
             if averaged and count not in self.measures:
                 yield MeasureSpec(count, Function.COUNT, measure.over, ColumnType.LONG)
 
-    def own_problems(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+    def own_problems(
+        self,
+        types: Mapping[str, ColumnType],
+        sides: Mapping[str, SideTable],  # noqa: ARG002  every kind's
+    ) -> Iterator[Said]:
         """Of the measures, and of the targets for them."""
         for measure, text in self.measures.items():
             parse = partial(self._measure, measure, text, types)

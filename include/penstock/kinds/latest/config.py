@@ -11,6 +11,7 @@ from penstock.config.step import Said, StepConfig, require_free, undeclared
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideTable
 from penstock.core.window import WindowSpec, micros
 from penstock.kinds.latest.spec import WHEN, WHICH, LatestSpec
 
@@ -54,7 +55,12 @@ class LatestConfig(StepConfig):
             )
         return self
 
-    def spec(self, name: str, types: Mapping[str, ColumnType]) -> LatestSpec:
+    def spec(
+        self,
+        name: str,
+        types: Mapping[str, ColumnType],
+        sides: Mapping[str, SideTable],  # noqa: ARG002  every kind's
+    ) -> LatestSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
         span = micros(self.every)
         return LatestSpec(
@@ -66,7 +72,11 @@ class LatestConfig(StepConfig):
             kept=tuple(Column(column, types[column]) for column in self.columns),
         )
 
-    def own_problems(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+    def own_problems(
+        self,
+        types: Mapping[str, ColumnType],
+        sides: Mapping[str, SideTable],  # noqa: ARG002  every kind's
+    ) -> Iterator[Said]:
         """Of the columns to keep."""
         for column in self.columns:
             if column not in types:

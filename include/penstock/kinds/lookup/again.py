@@ -8,21 +8,23 @@ from penstock.columns.groups import group
 from penstock.kinds.frame import Asked
 from penstock.kinds.keyed.runs import SEQ, TIME
 from penstock.kinds.lookup.reducer import alarms
-from penstock.kinds.lookup.search import Found, by_age, matching
+from penstock.kinds.lookup.search import Found, Search
 from penstock.kinds.lookup.spec import LookupSpec, Pairs
 from penstock.kinds.lookup.wire import Wire
+from penstock.kinds.side import Sides
 
 
-def again(step: LookupSpec, observations: pa.Table, asked: Asked) -> pa.Table:
+def again(step: LookupSpec, observations: pa.Table, asked: Asked, sides: Sides) -> pa.Table:
     """The alarms that a correction asks for, as if all records had come in order."""
-    new, old = _pairs(step, observations)
+    new, old = _pairs(step, Search(step, observations, sides))
     found = alarms(Wire(step), observations, Found(new, old, new[:0]))
     start = np.asarray(found["window_start"])
     return found.filter(pa.array((start >= asked.low) & (start < asked.high)))
 
 
-def _pairs(step: LookupSpec, pool: pa.Table) -> tuple[Longs, Longs]:
+def _pairs(step: LookupSpec, search: Search) -> tuple[Longs, Longs]:
     """All pairs of a pool for which the condition holds: who came later, and who before."""
+    pool = search.pool
     ids, _ = group([pool[key] for key in step.key_names], pool.num_rows)
     times, seqs = np.asarray(pool[TIME]), np.asarray(pool[SEQ])
     order = np.lexsort((seqs, times, ids))
@@ -36,8 +38,8 @@ def _pairs(step: LookupSpec, pool: pa.Table) -> tuple[Longs, Longs]:
         if step.reach is not None:
             near &= times[at + apart] - times[at] <= step.reach
         at = at[near]
-        new, old = by_age(pool, order[at + apart], order[at])
-        holds = matching(step, pool, new, old)
+        new, old = search.by_age(order[at + apart], order[at])
+        holds = search.matching(new, old)
         pairs.append((new[holds], old[holds]))
         if step.pairs is Pairs.CONSECUTIVE:
             break

@@ -7,11 +7,12 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from penstock.config.expression import parse_where
-from penstock.config.model import ColumnName, Model
+from penstock.config.model import ColumnName, Model, Name
 from penstock.config.slack import SlackConfig
 from penstock.config.step import Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideJoin, SideTable
 from penstock.core.window import MILLISECOND, WindowSpec, micros
 from penstock.kinds.lookup.spec import APART, NEW, OLD, SEQS, TIMES, LookupSpec, Pairs
 
@@ -40,9 +41,14 @@ class LookupConfig(StepConfig):
     columns: tuple[ColumnName, ...] = Field(
         default=(), description="What to keep of a record; alarms show it of both."
     )
+    load: dict[Name, dict[ColumnName, str]] = Field(
+        default_factory=dict,
+        description="Side data for the condition: of each the row where these of its columns equal"
+        " new.x or old.x.",
+    )
     alarm: str = Field(
-        description="Condition over new.x and old.x of these columns, and apart, the seconds"
-        " between the two."
+        description="Condition over new.x and old.x of these columns, x of side data as NAME.x,"
+        " and apart, the seconds between the two."
     )
     slack: SlackConfig = Field(
         default=NONE, exclude=True, description="None: a look-up compares at once."
@@ -65,7 +71,9 @@ class LookupConfig(StepConfig):
             )
         return self
 
-    def spec(self, name: str, types: Mapping[str, ColumnType]) -> LookupSpec:
+    def spec(
+        self, name: str, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
+    ) -> LookupSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
         return LookupSpec(
             name=name,
@@ -77,27 +85,56 @@ class LookupConfig(StepConfig):
             pairs=self.pairs,
             reach=None if self.within is None else micros(self.within),
             kept=tuple(Column(column, types[column]) for column in self.columns),
-            alarm=self._alarm(types),
+            alarm=self._alarm(types, sides),
+            sides=self._joins(sides),
         )
 
-    def own_problems(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
-        """Of the columns to keep, and of the condition."""
+    def own_problems(
+        self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
+    ) -> Iterator[Said]:
+        """Of the columns to keep, of what is looked up, and of the condition."""
         missing = [column for column in self.columns if column not in types]
         for column in missing:
             yield "columns", undeclared(column, types)
-        if not missing:
-            yield from problem_of("alarm", lambda: self._alarm(types))
+        if missing:
+            return
+        wrong = [*self._wrong_loads(types, sides)]
+        yield from wrong
+        if not wrong:
+            yield from problem_of("alarm", lambda: self._alarm(types, sides))
 
-    def _alarm(self, types: Mapping[str, ColumnType]) -> Expression:
-        seen = {f"{side}.{c}": types[c] for side in (NEW, OLD) for c in self.columns}
-        return parse_where(self.alarm, {APART.name: APART.type, **seen})
+    def _seen(self, types: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+        """What is known of the two records."""
+        return {f"{side}.{c}": types[c] for side in (NEW, OLD) for c in self.columns}
+
+    def _alarm(self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]) -> Expression:
+        beside = {c.name: c.type for join in self._joins(sides) for c in join.found}
+        return parse_where(self.alarm, {APART.name: APART.type, **self._seen(types), **beside})
+
+    def _joins(self, sides: Mapping[str, SideTable]) -> tuple[SideJoin, ...]:
+        return tuple(SideJoin(sides[name], tuple(on.items())) for name, on in self.load.items())
+
+    def _wrong_loads(
+        self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
+    ) -> Iterator[Said]:
+        for name, on in self.load.items():
+            if name not in sides:
+                there = ", ".join(sides) or "none"
+                yield f"load.{name}", f"{name} is not among the side data at load (there: {there})"
+            elif not on:
+                said = f"{name}: {{{sides[name].names[0]}: {OLD}.COLUMN}}"
+                yield f"load.{name}", f"by which columns? Name them, as in {said}"
+            else:
+                for key, said in _wrong_keys(sides[name], on, self._seen(types)):
+                    yield f"load.{name}.{key}", said
 
     @property
     def compares(self) -> str:
         """With which observations, and the condition as the file says it."""
         kept = f"of the last {self.keep.last} of its key"
+        beside = f", with {', '.join(self.load)} beside it" if self.load else ""
         near = {Pairs.CONSECUTIVE: "those before and after it", Pairs.ALL: "those near in time"}
-        return f"each record with {near[self.pairs]} {kept}; an alarm where {self.alarm}"
+        return f"each record with {near[self.pairs]} {kept}{beside}; an alarm where {self.alarm}"
 
     def answered(self) -> Iterator[str]:
         """Positions, event times and what is kept of both records."""
@@ -108,6 +145,24 @@ class LookupConfig(StepConfig):
         """Which record it is of."""
         side, _, column = value.partition("_")
         return f"{column} of the {'later' if side == NEW else 'earlier'} record"
+
+
+def _wrong_keys(
+    table: SideTable, on: Mapping[str, str], seen: Mapping[str, ColumnType]
+) -> Iterator[Said]:
+    """Of columns of a side table that are to equal columns of the two records."""
+    known = {column.name: column.type for column in table.columns}
+    for key, column in on.items():
+        if key not in known:
+            yield key, f"{table.name} has no column {key} (it has: {', '.join(known)})"
+        elif column not in seen:
+            there = ", ".join(seen) or "none: name some at columns"
+            yield key, f"{column} is no column of the two records ({there})"
+        elif known[key] is not seen[column]:
+            both = f"{table.name}.{key} is {known[key].value}, {column} {seen[column].value}"
+            yield key, f"{both}: they can never be equal. Make them alike"
+        elif known[key] is ColumnType.DOUBLE:
+            yield key, f"{key} is a double, which does not compare safely"
 
 
 CONFIG = LookupConfig

@@ -13,9 +13,10 @@ from penstock.columns.windows import panes_of
 from penstock.kinds.classes import Classes
 from penstock.kinds.frame import Advance, Reduced, State, write_state
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME, Manifest, Runs
-from penstock.kinds.lookup.search import Found, found
+from penstock.kinds.lookup.search import Found, Search
 from penstock.kinds.lookup.spec import SEQS, TIMES, LookupSpec
 from penstock.kinds.lookup.wire import Wire
+from penstock.kinds.side import Sides
 
 MANIFEST = (0, 0)
 """Where Spark's state says which runs there are."""
@@ -26,8 +27,8 @@ TWO = 2
 class Reducer:
     """A look-up's state, one shard at a time."""
 
-    def __init__(self, step: LookupSpec, state: State, folder: Path) -> None:
-        self.step, self.wire, self.state = step, Wire(step), state
+    def __init__(self, step: LookupSpec, state: State, folder: Path, sides: Sides) -> None:
+        self.step, self.wire, self.state, self.sides = step, Wire(step), state, sides
         self.runs = Runs(folder, step.key_names, step.keep)
 
     def reduce(self, advance: Advance, parts: pa.Table, seed: pa.Table) -> Reduced:
@@ -47,7 +48,7 @@ class Reducer:
         before = self.runs.found(manifest, hashes, self.wire.parts)
         pool = pa.concat_tables([before, parts])
         fresh = np.arange(before.num_rows, pool.num_rows)
-        told = found(self.step, pool, fresh)
+        told = Search(self.step, pool, self.sides).found(fresh)
         mine = self.runs.trimmed(parts)
         write_state(self.state, MANIFEST, lambda: self.runs.added(manifest, mine, advance.number))
         late, on_time = len(told.late), len(fresh) - len(told.late)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from penstock.core.expression import Column, Expression
 from penstock.core.identity import column_form, expression_form
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideJoin
 from penstock.core.step import StepSpec
 
 NEW, OLD = "new", "old"
@@ -33,7 +34,8 @@ class LookupSpec(StepSpec):
         pairs: all, or those with no other of their key between them.
         reach: longest time between the two, us; of consecutive pairs none.
         kept: columns of both that an alarm shows.
-        alarm: the condition, over columns ``new.x`` and ``old.x`` and ``apart``.
+        alarm: the condition, over columns ``new.x``, ``old.x``, those of side data, and ``apart``.
+        sides: rows of side data for a pair.
     """
 
     kind: ClassVar[str] = "lookup"
@@ -44,6 +46,7 @@ class LookupSpec(StepSpec):
     reach: int | None
     kept: tuple[Column, ...]
     alarm: Expression
+    sides: tuple[SideJoin, ...] = ()
 
     @property
     def identity(self) -> tuple[Column, ...]:
@@ -66,9 +69,15 @@ class LookupSpec(StepSpec):
         """Columns of an observation that the state holds, besides its keys."""
         return self.kept
 
+    @property
+    def looked_up(self) -> tuple[SideJoin, ...]:
+        """For each pair."""
+        return self.sides
+
     def canonical(self) -> dict[str, Any]:
         """What is kept of how many, and which pairs are alarms."""
-        return {
+        sides = [join.canonical() for join in self.sides]
+        return ({"sides": sides} if sides else {}) | {
             "keep": self.keep,
             "pairs": self.pairs.value,
             "reach": self.reach,

@@ -5,8 +5,9 @@ goes through each key's records one by one, as docs/decisions/0045-a-look-up.md 
 of it is shared with what answers in the stream and in corrections.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
+from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
@@ -15,6 +16,7 @@ from pyspark.sql import types as T
 
 from penstock.core import expression
 from penstock.core.expression import to_sql
+from penstock.core.side import SideJoin
 from penstock.kinds.lookup.spec import APART, LookupSpec, Pairs
 from penstock.kinds.lookup.walk import BETWEEN, PAIR, UNKNOWN, Finding, walk
 
@@ -25,7 +27,11 @@ FINDINGS = T.ArrayType(
 )
 
 
-def alarms(records: DataFrame, step: LookupSpec) -> DataFrame:
+Sides: TypeAlias = Mapping[str, DataFrame]
+"""Side data by name: its columns, and from and until which position (``first$``, ``until$``)."""
+
+
+def alarms(records: DataFrame, step: LookupSpec, sides: Sides) -> DataFrame:
     """All alarms of some records: window, keys, both positions, values and ``n_records``."""
     side = _sides(records, step)
     if step.pairs is Pairs.CONSECUTIVE:
@@ -36,7 +42,7 @@ def alarms(records: DataFrame, step: LookupSpec) -> DataFrame:
         found = pairs.join(side("new"), "new_seq").join(side("old"), "old_seq")
     else:
         found = _near(side("new"), side("old"), step)
-    found = _held(found, step)
+    found = _held(found, step, sides)
     values = [_value(step, value) for value in step.values]
     return found.select(*_known_by(step), *values, F.lit(2).cast("long").alias("n_records"))
 
@@ -47,7 +53,9 @@ def _known_by(step: LookupSpec) -> list[Column]:
     return [start.alias("window_start"), *keys, F.col("new_seq"), F.col("old_seq")]
 
 
-def told(records: DataFrame, step: LookupSpec, epoch: int) -> tuple[DataFrame, DataFrame]:
+def told(
+    records: DataFrame, step: LookupSpec, epoch: int, sides: Sides
+) -> tuple[DataFrame, DataFrame]:
     """What the stream must have said of the records after its epoch's start.
 
     Returns:
@@ -61,7 +69,7 @@ def told(records: DataFrame, step: LookupSpec, epoch: int) -> tuple[DataFrame, D
     unknown = roles.where(F.col("role") == UNKNOWN)
     pairs = roles.where(F.col("role") != UNKNOWN)
     held = pairs.join(side("new"), "new_seq").join(side("old"), "old_seq")
-    held = _held(held, step)
+    held = _held(held, step, sides)
     late = held.where(F.col("role") == BETWEEN).select("arrival_seq")
     late = late.unionByName(unknown.select("arrival_seq")).distinct()
     start = F.timestamp_micros(_floor(F.unix_micros("event_time"), step.window.size))
@@ -111,14 +119,27 @@ def _near(new: DataFrame, old: DataFrame, step: LookupSpec) -> DataFrame:
     return new.join(old, alike & (F.col("old_seq") < F.col("new_seq")))
 
 
-def _held(pairs: DataFrame, step: LookupSpec) -> DataFrame:
+def _held(pairs: DataFrame, step: LookupSpec, sides: Sides) -> DataFrame:
     """Of some pairs those for which the condition holds."""
+    for join in step.sides:
+        pairs = _looked_up(pairs, join, sides[join.table.name])
     apart = F.abs(F.unix_micros("new_time") - F.unix_micros("old_time"))
     held = F.coalesce(F.expr(to_sql(step.alarm)), F.lit(False))
     if step.reach is not None:
         held &= apart <= F.lit(step.reach)
     seconds = apart / F.lit(1_000_000.0)
     return pairs.withColumn(APART.name, seconds).where(held).drop(APART.name)
+
+
+def _looked_up(pairs: DataFrame, join: SideJoin, side: DataFrame) -> DataFrame:
+    """With what side data said when the later record came."""
+    name = join.table.name
+    named = [F.col(c).alias(f"{name}.{c}") for c in (*join.table.names, "first$", "until$")]
+    alike = F.col("new_seq") >= F.col(f"`{name}.first$`")
+    alike &= F.col("new_seq") < F.col(f"`{name}.until$`")
+    for key, column in join.on:
+        alike &= F.col(f"`{name}.{key}`") == F.col(f"`{column}`")
+    return pairs.join(F.broadcast(side.select(*named)), alike, "left")
 
 
 def _by_age(one: Column, other: Column) -> tuple[Column, Column]:

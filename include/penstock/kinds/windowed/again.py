@@ -6,11 +6,17 @@ import pyarrow as pa
 from penstock.columns.windows import windows_a_pane
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Asked
+from penstock.kinds.side import Sides
 from penstock.kinds.windowed.mapper import to_windows
 from penstock.kinds.windowed.wire import Wire
 
 
-def again(step: StepSpec, partials: pa.Table, asked: Asked) -> pa.Table:
+def again(
+    step: StepSpec,
+    partials: pa.Table,
+    asked: Asked,
+    sides: Sides,  # noqa: ARG001  every frame's
+) -> pa.Table:
     """The windows that a correction asks for."""
     wire = Wire(step)
     panes = np.asarray(partials["pane"])

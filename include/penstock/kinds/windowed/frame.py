@@ -13,4 +13,4 @@ def since(step: StepSpec, watermark: int) -> int:
     return watermark - step.window.size
 
 
-FRAME = Frame(columns_of, since, Wire, Mapper, lambda step, state, _: Reducer(step, state), again)
+FRAME = Frame(columns_of, since, Wire, Mapper, lambda step, state, *_: Reducer(step, state), again)

@@ -35,6 +35,7 @@ from penstock.lake.ingest.place import check_apart
 from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, clears_by, definition_of
 from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.rows import block_rows, summed
+from penstock.lake.ingest.side_files import SideFiles
 from penstock.lake.ingest.spread import Job, spread
 from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.log import proposed
@@ -83,8 +84,9 @@ class Door:
         self._waiting = waiting_of(pipeline, home, tables.lake)
         self._definition = pipeline.definition.to_text()
         self._terms = {self._definition: Terms(pipeline.definition, tables, home)}
-        steps = [step.name for step in pipeline.specs]
-        self._ahead = Ahead(self.plans, self.quarantine, self.blocks, self.decisions, steps)
+        self._side = SideFiles(tables, pipeline, home, clock)
+        self._owners = [*(step.name for step in pipeline.specs), *self._side.owners]
+        self._ahead = Ahead(self.plans, self.quarantine, self.blocks, self.decisions, self._owners)
         self._clearing = Clearing(pipeline, home, self._waiting[LIVE], tables, clock)
         self._outlook = Outlook(pipeline)
         self._open: deque[Plan] = deque()
@@ -177,6 +179,7 @@ class Door:
     def _plan(self, origin: str, since: int | None, until: int | None) -> Plan | None:
         if origin not in self._waiting:  # a history that is not declared
             return None
+        self._side.look()
         clock = micros(self.clock.now())
         now = max(clock, self._arrived)
         waiting = self._waiting[origin]
@@ -221,7 +224,7 @@ class Door:
         """What the next plan adopts; read again only when a decision or proposal came."""
         version = self.decisions.refresh().version()
         if version != self._proposed[0]:
-            self._proposed = version, proposed.waiting(self.decisions, self.pipeline.specs)
+            self._proposed = version, proposed.waiting(self.decisions, self._owners)
         return self._proposed[1]
 
     def _decided(self) -> Decided:

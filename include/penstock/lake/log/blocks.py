@@ -24,7 +24,8 @@ from penstock.lake.storage.read import (
 )
 from penstock.lake.storage.tables import Tables
 
-SLACK = "slack"
+SLACK, SIDE = "slack", "side"
+"""What is decided: the slack of a step, the content of a side table."""
 LIVE, HISTORY = "live", "history"
 
 

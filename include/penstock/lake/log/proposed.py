@@ -1,4 +1,4 @@
-"""How what was measured outside reaches a controller of slack: proposed, adopted, then in force.
+"""How what comes from outside the log takes effect in it: proposed, adopted, then in force.
 
 A correction proposes. The door adopts: it names the proposal in its next plan and writes the
 decision before it seals the plan's first block, from which the decision holds. Nobody can have
@@ -16,17 +16,19 @@ import pyarrow as pa
 from penstock.core.clock import Clock
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
-from penstock.lake.log.blocks import SLACK, decisions_of
+from penstock.lake.log.blocks import SIDE, SLACK, decisions_of
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
 
 PROPOSAL = "proposal"
 ADOPTED = "plan"
 DECLARED = "pipeline file"
+FIRST, CHANGED = "first", "changed"
+"""Why the content of a side table is another one."""
 
 
 def _decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for row in rows if row["what"] == SLACK]
+    return [row for row in rows if row["what"] in {SLACK, SIDE}]
 
 
 def _open(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -41,30 +43,63 @@ def declared(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
     return SlackSpec.from_text(found[-1]) if found else None
 
 
+def values(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What was decided, and what was proposed since."""
+    return [row["value"] for row in (*_decided(rows), *_open(rows))]
+
+
 def in_force(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
     """The last slack that was decided or proposed since."""
-    found = [row["value"] for row in (*_decided(rows), *_open(rows))]
+    found = values(rows)
     return SlackSpec.from_text(found[-1]) if found else None
 
 
 def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock: Clock) -> None:
     """Ask for another slack of the same policy."""
     table = Table(tables.decisions())
-    rows = decisions_of(table, step.name)
-    row = _row(step.name, None, PROPOSAL, spec.to_text(), reason, clock.now())
+    settle(tables.coverage(step))
+    _propose(table, step.name, spec.to_text(), reason, clock.now())
+
+
+def offer(tables: Tables, owner: str, version: str, clock: Clock) -> None:
+    """Ask for another content of a side table; the first one holds at once, for all of the log."""
+    table = Table(tables.decisions())
+    if _decided(decisions_of(table, owner)):
+        _propose(table, owner, version, CHANGED, clock.now())
+        return
+    row = _row(owner, 0, SIDE, version, FIRST, clock.now())
+    table.append(_rows(table, row), f"{FIRST}:{owner}", 0)
+
+
+def note(tables: Tables, owner: str, what: str, value: str, clock: Clock) -> None:
+    """Write down something that decides nothing, unless it was the last such thing."""
+    table = Table(tables.decisions())
+    former = [r["value"] for r in decisions_of(table, owner) if r["what"] == what]
+    if former[-1:] != [value]:
+        row = _row(owner, None, what, value, "", clock.now())
+        table.append(_rows(table, row), f"note:{owner}", len(former))
+
+
+def _propose(table: Table, owner: str, value: str, reason: str, at: datetime) -> None:
+    rows = decisions_of(table, owner)
+    row = _row(owner, None, PROPOSAL, value, reason, at)
     row["decided_before"] = len(_decided(rows))
     number = sum(r["what"] == PROPOSAL for r in rows)
-    settle(tables.coverage(step))
-    table.append(_rows(table, row), f"{PROPOSAL}:{step.name}", number)
+    table.append(_rows(table, row), f"{PROPOSAL}:{owner}", number)
 
 
-def waiting(table: Table, steps: Sequence[StepSpec]) -> str | None:
-    """What a plan is to adopt, as text: by step the last proposal, if nothing was decided since."""
+def waiting(table: Table, owners: Sequence[str]) -> str | None:
+    """What a plan is to adopt, as text: by owner the last proposal, if nothing was decided since.
+
+    Args:
+        table: of decisions.
+        owners: names of steps, and of what else decisions are about.
+    """
     found = {}
-    for step in steps:
-        rows = _open(decisions_of(table, step.name))
+    for owner in owners:
+        rows = _open(decisions_of(table, owner))
         if rows:
-            found[step.name] = [rows[-1]["value"], rows[-1]["reason"]]
+            found[owner] = [rows[-1]["value"], rows[-1]["reason"]]
     return json.dumps(found) if found else None
 
 
@@ -78,9 +113,10 @@ def adopt(table: Table, text: str, plan: int, block: int, at: datetime) -> None:
         block: its first one.
         at: when it was planned: what the pipeline file has asked for since stays in force.
     """
-    for step, (value, reason) in json.loads(text).items():
-        row = _row(step, block, SLACK, value, reason, at)
-        table.append(_rows(table, row), f"{ADOPTED}:{step}", plan)
+    for owner, (value, reason) in json.loads(text).items():
+        what = SIDE if reason == CHANGED else SLACK
+        row = _row(owner, block, what, value, reason, at)
+        table.append(_rows(table, row), f"{ADOPTED}:{owner}", plan)
 
 
 def _row(

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.columns.types import ARROW, INSTANT, fields_of
 from penstock.core.measure import ColumnType
+from penstock.core.side import VERSION, SideTable
 from penstock.core.step import StepSpec
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.spec import INTERNAL, TableSpec
@@ -136,6 +137,11 @@ class Tables:
             name="decisions",
             form=2,
         )
+
+    def side(self, table: SideTable) -> TableSpec:
+        """One row of one content of a side table a row."""
+        schema = pa.schema([*fields_of(table.columns), (VERSION, pa.string())])
+        return TableSpec(self.uri("side", table.name, table.form), schema, name="side")
 
     def registry(self) -> TableSpec:
         """One generation of one step a row."""

@@ -1,0 +1,65 @@
+"""Side data: small tables that a pipeline loads, and what a step looks up in them."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.expression import Column
+from penstock.core.identity import column_form
+
+VERSION = "_version"
+"""Column of the lake's copy: which content a row is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideTable:
+    """A small table beside the log; which content counts is decided block by block.
+
+    Attributes:
+        name: unique within the pipeline.
+        columns: what is read of it.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def form(self) -> str:
+        """Names its columns: tables of other columns are kept apart."""
+        text = json.dumps([column_form(column) for column in self.columns])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        return tuple(column.name for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class SideJoin:
+    """A row of a side table for each row of something else: where all of some columns are equal.
+
+    Attributes:
+        table: in which it is looked up.
+        on: columns of the table, each with the column beside it that must be equal.
+    """
+
+    table: SideTable
+    on: tuple[tuple[str, str], ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns of the table by which a row is found."""
+        return tuple(key for key, _ in self.on)
+
+    @property
+    def found(self) -> tuple[Column, ...]:
+        """What it gives: the table's other columns, named ``table.column``."""
+        others = (column for column in self.table.columns if column.name not in self.keys)
+        return tuple(Column(f"{self.table.name}.{c.name}", c.type) for c in others)
+
+    def canonical(self) -> dict[str, Any]:
+        """What it means, whatever the table holds."""
+        form = [column_form(column) for column in self.table.columns]
+        return {"table": self.table.name, "columns": form, "on": [list(pair) for pair in self.on]}

@@ -1,0 +1,69 @@
+"""Which content of side data counts is a function of the log, whoever dies and whatever changes."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force
+from penstock.lake.ingest import door as door_module
+from tests import lookup_model as model
+from tests.doubles import deadly_commits
+from tests.lookups import NOBODY, LookupWorld, alarms, check_stream, logged
+from tests.side import LIMITED, LOAD, LimitsFile, matches_by
+
+pytestmark = pytest.mark.law
+CODES = [1, 2, 3, -7, 2**53 + 1, 2**53]
+
+
+class SideWorld(LookupWorld):
+    """A look-up whose side data changes now and then."""
+
+    def __init__(self, home: Path, pairs: str, seed: int) -> None:
+        self.file = LimitsFile(home, CODES, random.Random(seed + 7))  # noqa: S311
+        self.file.change()
+        within = {"within": "PT10M"} if pairs == "all" else {}
+        step = LIMITED | {"pairs": pairs, "keep": {"last": 2}} | within
+        super().__init__(home, (step, NOBODY), seed, longer=3, load=LOAD)
+
+    def change_slack(self) -> None:
+        self.file.change()
+
+
+@pytest.mark.parametrize("pairs", ["consecutive", "all"])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_changes_when_the_alarms_are_the_log_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, pairs: str
+) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 5)
+    monkeypatch.setattr(model, "REACH", 600 * 1_000_000)
+    world = SideWorld(tmp_path, pairs, seed)
+    lake = world.lake
+
+    def told() -> None:
+        limits = world.file.in_force(lake.tables)
+        with monkeypatch.context() as patch:
+            near = matches_by(limits, 1)
+            reach = pairs == "consecutive"
+            patch.setattr(model, "matches", lambda a, b, how: near(a, b, how) and (
+                reach or abs(a.time - b.time) <= model.REACH))  # fmt: skip
+            check_stream(lake, unit=1)
+
+    with deadly_commits(world.death):
+        for _ in range(60):
+            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
+            world.step()
+            world.death.share = 0.0
+            if position(lake.tables, lake.step) is not None:
+                told()
+    world.finish()
+    told()
+    assert len(world.file.decided(lake.tables)) > 1, "it changed while records came"
+    near = matches_by(world.file.in_force(lake.tables), 1)
+    monkeypatch.setattr(model, "matches", lambda a, b, how: near(a, b, how) and (
+        pairs == "consecutive" or abs(a.time - b.time) <= model.REACH))  # fmt: skip
+    found = alarms(answers_in_force(lake.tables, lake.step))
+    assert found == model.true_pairs(logged(lake, unit=1), pairs)
+    assert found
+    assert not lake.correct(recheck=True)

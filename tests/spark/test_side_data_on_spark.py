@@ -1,0 +1,76 @@
+"""Side data on real Spark: a stream, a correction and an audit take what held for each record."""
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+
+from penstock.lake.history.standing import answers_in_force
+from penstock.lake.ingest import door as door_module
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.spark.correct import correct_pipeline
+from penstock.spark.stream_host import StreamHost
+from tests import lookup_model as model
+from tests.doubles import RecordingPulse, RisingClock
+from tests.forgery import audited
+from tests.lakes import Lake, make_lake
+from tests.lookups import NOBODY, alarms, logged, seen
+from tests.side import LIMITED, LOAD, LimitsFile, matches_by
+from tests.streams import SECOND, write_jsonl
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Lake, LimitsFile]:
+    """A log in which the limits changed five times."""
+    monkeypatch.setattr(door_module, "BLOCK", 40)
+    source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "bounded"}
+    lake = make_lake(tmp_path, (LIMITED, NOBODY), load=LOAD, source=source)
+    file = LimitsFile(tmp_path, [0, 1, 2], random.Random(3))  # noqa: S311
+    lake.query()
+    door, rows = lake.door(), seen(random.Random(5), 600)  # noqa: S311
+    for number in range(6):
+        file.change()
+        write_jsonl(tmp_path / "live" / f"{number}.jsonl", rows[100 * number :][:100])
+        while door.work() >= 0 and not door.ended:
+            pass
+    return lake, file
+
+
+def forge_what_held(lake: Lake) -> None:
+    """Let the last decision say that the first limits held."""
+    spec = lake.tables.decisions()
+    rows = read_table(Table(spec)).to_pylist()
+    first, *_, last = sorted((r for r in rows if r["what"] == "side"), key=lambda r: r["block"])
+    rows[rows.index(last)] = last | {"value": first["value"]}
+    table = pa.Table.from_pylist(rows, schema=spec.schema)
+    write_deltalake(Table(spec).refresh(), table, mode="overwrite")
+
+
+def test_what_held_is_taken_by_the_stream_the_correction_and_the_audit(
+    quick: SparkSession, lived: tuple[Lake, LimitsFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, file = lived
+    host = StreamHost(
+        quick, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(lambda _: False)
+    )
+    host.run(90)
+    assert len(file.decided(lake.tables)) == 6
+    near = matches_by(file.in_force(lake.tables), SECOND)
+    monkeypatch.setattr(model, "matches", near)
+    before = alarms(answers_in_force(lake.tables, lake.step))
+    done = correct_pipeline(quick, lake.tables, lake.pipeline, lake.clock, "r")
+    assert done.answers > 0
+    found = alarms(answers_in_force(lake.tables, lake.step))
+    assert found == model.true_pairs(logged(lake), "consecutive")
+    assert found != before
+    verdict = audited(quick, lake)
+    assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
+    assert verdict.row["answers_compared"] == len(found)
+    forge_what_held(lake)
+    assert audited(quick, lake).red & {"missing_answers", "extra_answers"}
