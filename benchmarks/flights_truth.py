@@ -118,6 +118,63 @@ STEPS = {
     ),
 }
 
+ALARMS = """
+create or replace table truth as
+with place as (
+    select faa as site, lat, lon from read_csv('{folder}/airports.csv')
+    union all
+    values ('BQN', 18.4949, -67.1294), ('PSE', 18.0083, -66.563),
+        ('SJU', 18.4394, -66.0018), ('STT', 18.3373, -64.9734)
+),
+pair as (
+    select plate, event_time as time_2, site as site_2, kind as kind_2,
+        lag(event_time) over before as time_1, lag(site) over before as site_1,
+        lag(kind) over before as kind_1
+    from sighting
+    window before as (partition by plate order by event_time, arrival_time, kind = 'arr')
+)
+select plate, time_1, site_1, kind_1, time_2, site_2, kind_2
+from pair join place as a on a.site = site_1 join place as b on b.site = site_2
+where site_1 <> site_2 and epoch(time_2) - epoch(time_1) < 3600 / 900.0 * 2 * 6371 * asin(sqrt(
+    pow(sin(radians(b.lat - a.lat) / 2), 2)
+    + cos(radians(a.lat)) * cos(radians(b.lat)) * pow(sin(radians(b.lon - a.lon) / 2), 2)))
+"""
+"""Planes at two airports, sighting after sighting, faster than 900 km/h along the great circle."""
+FAKE = "fake_plates"
+
+
+def alarms(db: duckdb.DuckDBPyConnection, folder: Path, path: Path) -> dict[str, int]:
+    """Hold one file of alarms against the raw flights, as a set of pairs of sightings."""
+    db.execute(ALARMS.format(folder=_quoted(folder)))
+    db.execute("create or replace table answers as from read_parquet(?)", [escape(str(path))])
+    sides = ("new", "old")
+    turned = [
+        ", ".join(f"{side}_{c}::{kind} as {c}_{n}" for n, side in zip((1, 2), order, strict=True)
+                  for c, kind in (("time", "timestamptz"), ("site", "text"), ("kind", "text")))
+        for order in (sides, sides[::-1])
+    ]  # fmt: skip
+    db.execute(f"""
+        create or replace table told as
+        select plate, {turned[0]} from answers where new_time < old_time
+        union all by name
+        select plate, {turned[1]} from answers where new_time >= old_time
+    """)
+    columns = "plate, time_1, site_1, kind_1, time_2, site_2, kind_2"
+    db.execute(f"""
+        create or replace table verdict as
+        select {columns}, case
+            when theirs.times is null then 'missing' when ours.times is null then 'extra'
+            when theirs.times > ours.times then 'doubled' else 'equal' end as verdict
+        from (select {columns}, count(*) as times from told group by all) as theirs
+        full join (select {columns}, count(*) as times from truth group by all) as ours
+        using ({columns})
+    """)
+    wrong = db.sql("from verdict where verdict <> 'equal' order by all limit 10")
+    if len(wrong):
+        print(f"{FAKE}: the first that are not equal")
+        print(wrong)
+    return dict(db.execute("select verdict, count(*) from verdict group by all").fetchall())
+
 
 def raw_folder() -> Path:
     """Where the wheel put its data. Importing its module would fail."""
@@ -221,22 +278,29 @@ def main() -> int:
     parser.add_argument("--answers", type=Path, required=True, help="folder of <step>.parquet")
     parser.add_argument("--raw", type=Path, help="folder of flights.csv.zip and airports.csv")
     arguments = parser.parse_args()
-    absent = [step for step in STEPS if not (arguments.answers / f"{step}.parquet").is_file()]
+    absent = [
+        step for step in (*STEPS, FAKE) if not (arguments.answers / f"{step}.parquet").is_file()
+    ]
     if absent:
         sys.exit(f"{arguments.answers}: no {', '.join(f'{step}.parquet' for step in absent)}")
 
     db = duckdb.connect()
-    derive_sightings(db, arguments.raw or raw_folder())
+    folder = arguments.raw or raw_folder()
+    derive_sightings(db, folder)
     (sightings,) = db.execute("select count(*) from sighting").fetchone() or (0,)
     print(f"{sightings:,} sightings derived from the raw flights")
     verdicts = ("equal", "missing", "extra", "doubled", "different")
     lines, failed = [], False
-    for step in STEPS:
-        answer(db, step)
-        counts = compare(db, step, arguments.answers / f"{step}.parquet")
+    for step in (*STEPS, FAKE):
+        path = arguments.answers / f"{step}.parquet"
+        if step in STEPS:
+            answer(db, step)
+            counts = compare(db, step, path)
+        else:
+            counts = alarms(db, folder, path)
         failed |= any(counts.get(verdict, 0) for verdict in verdicts[1:])
         lines.append(f"{step:<22}" + "".join(f"{counts.get(v, 0):>12,}" for v in verdicts))
-    print(f"{'windows x keys':<22}" + "".join(f"{verdict:>12}" for verdict in verdicts))
+    print(f"{'windows x keys, alarms':<22}" + "".join(f"{verdict:>12}" for verdict in verdicts))
     print(*lines, sep="\n")
     print("NOT TRUE" if failed else "Every answer is true.")
     return int(failed)

@@ -5,10 +5,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
-from benchmarks.flights_truth import STEPS, answer, compare, derive_sightings, raw_folder
+from benchmarks.flights_truth import (
+    FAKE,
+    STEPS,
+    alarms,
+    answer,
+    compare,
+    derive_sightings,
+    raw_folder,
+)
 from penstock.config.catalog import read_pipeline
+from penstock.runtime.demo.flights import write_flights
+from penstock.runtime.demo.truth import Truth
+
+FILE = Path(__file__).parents[3] / "include" / "pipelines" / "flights.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +90,55 @@ def test_whatever_is_not_the_truth_is_counted(
     assert verdicts(db, tmp_path, answers) == found
 
 
+@pytest.fixture(scope="module")
+def year() -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect()
+    derive_sightings(connection, raw_folder())
+    yield connection
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    """The alarms that the demo compares with: by other SQL, from the files it writes."""
+    home = tmp_path_factory.mktemp("home")
+    flights = write_flights(home / "demo" / "flights").folder
+    files = sorted(file for part in ("history", "live") for file in (flights / part).iterdir())
+    pipeline, problems = read_pipeline(FILE)
+    assert pipeline is not None, problems
+    truth = Truth(pipeline, files, home)
+    found = truth.alarms(pipeline.spec(FAKE)).to_arrow_table()
+    truth.close()
+    return found
+
+
+FIRST = "new_seq = (select min(new_seq) from told)"
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        ("from told", {"equal": 268}),
+        (f"from told where not {FIRST}", {"equal": 267, "missing": 1}),
+        (f"from told union all from told where {FIRST}", {"equal": 267, "doubled": 1}),
+        (f"select * replace (if({FIRST}, 'ZZZ', new_site) as new_site) from told",
+         {"equal": 267, "missing": 1, "extra": 1}),
+        (f"select * replace (if({FIRST}, new_time + to_minutes(1), new_time) as new_time)"
+         " from told", {"equal": 267, "missing": 1, "extra": 1}),
+    ],
+)  # fmt: skip
+def test_alarms_are_compared_with_the_raw_flights(
+    year: duckdb.DuckDBPyConnection, told: pa.Table, tmp_path: Path, answers: str,
+    found: dict[str, int],
+) -> None:  # fmt: skip
+    path = tmp_path / "fake_plates.parquet"
+    year.register("told", told)
+    year.sql(answers).write_parquet(str(path))
+    assert alarms(year, raw_folder(), path) == found
+
+
 def test_the_questions_are_those_of_the_pipeline_file() -> None:
-    file = Path(__file__).parents[3] / "include" / "pipelines" / "flights.yaml"
-    pipeline, problems = read_pipeline(file)
+    pipeline, problems = read_pipeline(FILE)
 
     assert pipeline is not None, problems
     asked = {
@@ -95,4 +154,5 @@ def test_the_questions_are_those_of_the_pipeline_file() -> None:
             [value.name for value in step.values if value.name != "arrival_seq"],
         )
         for name, step in ((step.name, step) for step in pipeline.specs)
+        if name != FAKE
     }

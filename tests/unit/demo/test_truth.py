@@ -96,7 +96,7 @@ def truth(tmp_path: Path, pipeline: Pipeline) -> Iterator[Truth]:
     )
     pq.write_table(raw.slice(0, 2), tmp_path / "a.parquet")
     pq.write_table(raw.slice(2), tmp_path / "b.parquet")
-    judge = Truth(pipeline, [tmp_path / "a.parquet", tmp_path / "b.parquet"])
+    judge = Truth(pipeline, [tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path)
     yield judge
     judge.close()
 

@@ -115,8 +115,17 @@ def test_the_second_table_says_what_a_slack_cost_and_whether_its_target_was_kept
 
 
 def test_the_conservation_law_is_shown_with_its_numbers_and_where_it_fails() -> None:
-    good = Account("a", 7, {"accepted": 6, "quarantined": 1}, 12, {"on time": 9, "late": 3})
-    bad = Account("b", 7, {"accepted": 6, "quarantined": 1}, 12, {"on time": 9, "late": 2})
+    good = Account(
+        "a",
+        "(record, window) pairs",
+        7,
+        {"accepted": 6, "quarantined": 1},
+        12,
+        {"on time": 9, "late": 3},
+    )
+    bad = Account(
+        "b", "records compared", 7, {"accepted": 6, "quarantined": 1}, 12, {"on time": 9, "late": 2}
+    )
     console = Console(file=io.StringIO(), width=200)
 
     closing.show_accounts([good, bad], 8, console)
@@ -125,7 +134,7 @@ def test_the_conservation_law_is_shown_with_its_numbers_and_where_it_fails() -> 
     assert (good.balanced, bad.balanced) == (True, False)
     assert "8 in the raw files IS NOT 7 received = 6 accepted + 1 quarantined" in text
     assert "a, (record, window) pairs:  12 = 9 on time + 3 late" in text
-    assert "b, (record, window) pairs:  12 IS NOT 9 on time + 2 late" in text
+    assert "b, records compared:  12 IS NOT 9 on time + 2 late" in text
 
 
 RUNS = [

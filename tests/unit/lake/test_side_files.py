@@ -9,6 +9,7 @@ import pytest
 
 from penstock.core.errors import ConfigError, TransientError
 from penstock.lake.log.side import REFUSED, SideReader
+from penstock.lake.serve.sides import SideState, sides
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.lakes import Lake, make_lake
@@ -40,6 +41,11 @@ def held(lake: Lake) -> list[tuple[int, dict[tuple[int, int], int]]]:
     versions = SideReader(lake.tables)(join.table)
     rows = [(v.first, v.rows.to_pylist()) for v in versions]
     return [(at, {(r["a"], r["b"]): r["seconds"] for r in some}) for at, some in rows]
+
+
+def state(lake: Lake) -> SideState:
+    (found,) = sides(lake.tables, lake.pipeline)
+    return found
 
 
 def refused(lake: Lake) -> list[str]:
@@ -100,12 +106,15 @@ def test_what_cannot_be_used_is_noted_once_and_the_former_holds_on(
     assert held(lake) == [(0, first)]
     (said,) = refused(lake)
     assert why in said
+    assert state(lake) == SideState("limits", 1, 0, 1, said)
     other = file.write({(0, 1): 6})
     arrive(lake, 3)
     assert held(lake) == [(0, first), (15, other)]
+    assert state(lake) == SideState("limits", 1, 15, 2, "")
 
 
 def test_a_file_that_is_away_stops_only_who_never_had_one(lake: Lake, file: LimitsFile) -> None:
+    assert state(lake) == SideState("limits", None, 0, 0, "")
     with pytest.raises(TransientError, match=r"load\.limits: .*limits\.csv: No such file"):
         arrive(lake, 0)
     first = file.write({(0, 1): 5})

@@ -34,7 +34,7 @@ def show_examples(verdict: Verdict, console: Console) -> None:
 
 def show_verdicts(verdicts: list[Verdict], console: Console) -> None:
     """How many answers late records had changed, and how many are wrong now."""
-    table = _table("Answers (windows x keys); in all = history + in time + only late")
+    table = _table("Answers (windows x keys, or alarms); in all = history + in time + only late")
     table.add_column("step", no_wrap=True)
     for column in COLUMNS:
         table.add_column(column, justify="right", no_wrap=True)
@@ -105,7 +105,7 @@ def show_accounts(accounts: list[Account], raw: int, console: Console) -> None:
     )
     for account in accounts:
         console.print(
-            f"  {account.step}, (record, window) pairs:  {account.pairs:,}"
+            f"  {account.step}, {account.counted}:  {account.pairs:,}"
             + _equals(account.pairs, sum(account.parts_of_pairs.values()))
             + _sum(account.parts_of_pairs),
             soft_wrap=True,

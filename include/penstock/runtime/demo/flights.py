@@ -1,4 +1,4 @@
-"""The demo's input files: history by month and the live part by day."""
+"""The demo's input files: history by month, the live part by day, and side data."""
 
 import hashlib
 import json
@@ -14,13 +14,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.core.errors import TerminalError
+from penstock.runtime.demo.nonstop import nonstop
 from penstock.runtime.demo.sightings import raw_file, sightings
 
 log = logging.getLogger(__name__)
 
 LIVE_FROM = datetime(2013, 10, 1, tzinfo=UTC)
 """A record that arrived before this instant is history."""
-DERIVATION = 1
+NONSTOP = "nonstop.parquet"
+DERIVATION = 2
 """Goes up when the rules change, so that files written by older ones are replaced."""
 
 
@@ -46,6 +48,8 @@ class FlightsSummary:
 
 def write_flights(folder: Path) -> FlightsSummary:
     """Write ``history/<month>.parquet`` and ``live/<day>.parquet``, by UTC day of arrival.
+
+    Beside them ``nonstop.parquet``: how long a plane needs from one airport to another.
 
     A file appears only when it is complete, and in order of name. What is there and right is left
     alone, so calling again costs nothing and repairs what an interrupted call left.
@@ -80,6 +84,8 @@ def _write(folder: Path, records: pa.Table) -> FlightsSummary:
         (folder / part).mkdir(exist_ok=True)
         for name, rows in files.items():
             digests[f"{part}/{name}"] = _write_file(rows, partial / name, folder / part / name)
+    between = nonstop(raw_file("airports.csv"), records["site"].unique().to_pylist())
+    digests[NONSTOP] = _write_file(between, partial / NONSTOP, folder / NONSTOP)
     counts = FlightsSummary(
         folder=folder,
         history_rows=sum(map(len, parts["history"].values())),

@@ -28,6 +28,8 @@ class Account:
     """Where every record, and every (record, window) pair, of one step has gone.
 
     Attributes:
+        step: its name.
+        counted: what its balance counts: pairs, or of a look-up records.
         received: records that came to the door.
         parts_of_received: what became of them.
         pairs: (record, window) pairs there are.
@@ -35,6 +37,7 @@ class Account:
     """
 
     step: str
+    counted: str
     received: int
     parts_of_received: dict[str, int]
     pairs: int
@@ -74,10 +77,12 @@ def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) 
         pairs: how many (record, window) pairs there are, counted elsewhere.
     """
     known = balance(_tables(settings, pipeline), step)
+    counted = "records compared" if step.by_key else "(record, window) pairs"
     if known is None:
-        return Account(step.name, 0, {}, pairs, {})
+        return Account(step.name, counted, 0, {}, pairs, {})
     return Account(
         step=step.name,
+        counted=counted,
         received=known.received,
         parts_of_received={"accepted": known.accepted, "quarantined": known.quarantined},
         pairs=pairs,

@@ -169,7 +169,7 @@ def _close(
     files = [path for part in ("history", "live") for path in (folder / part).glob("*.parquet")]
     accounts, verdicts = [], []
     with stage(console, "Compare with DuckDB over the raw files") as show:
-        truth = Truth(pipeline, sorted(files))
+        truth = Truth(pipeline, sorted(files), settings.home)
         raw = truth.records()
         for step in pipeline.specs:
             show(Look(step.name))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.kinds import part
+from penstock.core.place import path_of
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
 
@@ -43,8 +44,8 @@ class Verdict:
 
     Attributes:
         step: its name.
-        windows: windows x keys in which the raw files have a record.
-        pairs: (record, window) pairs in them.
+        windows: windows x keys in which the raw files have a record; alarms of a look-up.
+        pairs: (record, window) pairs in them; records that a look-up compares.
         preloaded: of the windows x keys, first answered from the history.
         timely: first answered by the stream, when the window closed.
         unanswered: neither: they had only late records.
@@ -68,8 +69,9 @@ def raw_of(step: StepSpec) -> Any:
     """What the kind of a step must answer, in SQL over raw records.
 
     ``names(step)`` of the values that raw records can tell; ``columns(step, config)`` of the true
-    ones by window and key; ``unequal(step, one, other)``, conditions under which two answers
-    differ, ``r`` being the true one.
+    ones by window and key, or where answers hang on all records of a key ``answers(step, config,
+    sides)`` and ``records(step, config)``; ``unequal(step, one, other)``, conditions under which
+    two answers differ, ``r`` being the true one.
     """
     return part(step.kind, "raw")
 
@@ -79,19 +81,21 @@ class Truth:
 
     Args:
         pipeline: as its file says it; conditions and measures are SQL already.
-        files: the raw Parquet files.
+        files: the raw Parquet files, in the order in which they were taken.
+        home: where relative places start.
     """
 
-    def __init__(self, pipeline: Pipeline, files: list[Path]) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, files: list[Path], home: Path) -> None:
+        self._pipeline, self._home = pipeline, home
         self._db = duckdb.connect()
         self._db.execute("set TimeZone = 'UTC'")
         named = ", ".join(
             f'"{column.source or name}" as "{name}"' for name, column in pipeline.columns.items()
         )
         self._db.execute(
-            f'create view record as select "{pipeline.event_time}" as event_time, {named}'  # noqa: S608
-            f" from read_parquet([{_named(files)}])"
+            f'create view record as select "{pipeline.event_time}" as event_time, {named},'  # noqa: S608
+            " row_number() over (order by filename, file_row_number) - 1 as _seq"
+            f" from read_parquet([{_named(files)}], filename = true, file_row_number = true)"
         )
 
     def records(self) -> int:
@@ -117,7 +121,7 @@ class Truth:
         return Verdict(
             step=step.name,
             windows=self._count("select count(*) from truth"),
-            pairs=self._count("select coalesce(sum(n_records), 0) from truth"),
+            pairs=self._pairs(step),
             preloaded=self._count("select count(*) from side where _given and not _timely"),
             timely=self._count("select count(*) from side where _timely"),
             unanswered=self._count("select count(*) from side where not _given"),
@@ -125,6 +129,17 @@ class Truth:
             wrong=self._count("select count(*) from side where _wrong"),
             examples=self._examples(step),
         )
+
+    def alarms(self, step: StepSpec) -> duckdb.DuckDBPyRelation:
+        """Every alarm of a look-up: keys, positions, values."""
+        sides = {name: self._side(name) for name in self._pipeline.load}
+        return self._db.sql(raw_of(step).answers(step, self._pipeline.steps[step.name], sides))
+
+    def _pairs(self, step: StepSpec) -> int:
+        if not step.by_key:
+            return self._count("select coalesce(sum(n_records), 0) from truth")
+        compared = raw_of(step).records(step, self._pipeline.steps[step.name])
+        return self._count(f"select count(*) from ({compared})")  # noqa: S608
 
     def close(self) -> None:
         """Let the database go."""
@@ -136,6 +151,10 @@ class Truth:
 
     def _answer(self, step: StepSpec) -> None:
         config, window = self._pipeline.steps[step.name], step.window
+        if step.by_key:
+            self.alarms(step).create_view("alarm")
+            self._db.execute("create or replace table truth as from alarm")
+            return
         keys = "".join(f', "{key}"' for key in step.identity_names)
         columns = ", ".join(["", *raw_of(step).columns(step, config)])
         self._db.execute(f"""
@@ -151,6 +170,13 @@ class Truth:
             where epoch_us(event_time) < _start + {window.size}
             group by all
         """)  # noqa: S608  the pipeline file is the user's own
+
+    def _side(self, name: str) -> str:
+        """SQL that reads a side table."""
+        side = self._pipeline.load[name]
+        place = self._home / path_of(side.files)
+        files = [*place.glob(f"*.{side.format}")] if place.is_dir() else [place]
+        return f"read_{side.format}([{_named(files)}])"
 
     def _compare(self, step: StepSpec, first: pa.Table, in_force: pa.Table) -> None:
         using = ", ".join(["_start", *(f'"{key}"' for key in step.identity_names)])

@@ -20,6 +20,7 @@ from penstock.lake.log.freezes import frozen
 from penstock.lake.serve import show as shows
 from penstock.lake.serve.revisions import answers
 from penstock.lake.serve.show import StepState
+from penstock.lake.serve.sides import SideState, sides
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths, read_json
@@ -50,6 +51,7 @@ def show_answers(
     if (gone := frozen(tables)).seq >= 0:
         said = f"windows before {at(instant(gone.window_from))}: the records up to number"
         rows.append(("frozen", Text(f"{said} {gone.seq:,} have gone, their answers stay")))
+    rows += [(f"load {side.name}", _side(side)) for side in sides(tables, pipeline)]
     out.print(pairs(*rows))
     for step in steps:
         state, shown = shows.state(tables, step), standing(tables, step)
@@ -70,6 +72,17 @@ def show_answers(
             show_found(found, definition, wanted, out)
         if state is not None:
             _show_balance(state, shows.last_audit(tables, step), step, out)
+
+
+def _side(side: SideState) -> Text:
+    if side.rows is None:
+        return Text("nothing of it has been taken yet", style="yellow")
+    since = f" from number {side.first:,} on" if side.first else ""
+    versions = f" (version {side.versions})" if side.versions > 1 else ""
+    said = Text(f"{count(side.rows, 'row')} hold{since}{versions}")
+    if side.refused:
+        said.append(f"; what its files hold now is not taken: {side.refused}", style="red")
+    return said
 
 
 def _stream(settings: Settings, pipeline: Pipeline) -> Text:
