@@ -60,14 +60,16 @@ from showing
 where hour = 0 or instant at time zone zone_there = local
 group by id;
 
-create table sighting as
+create table numbered as
     select
         departed as event_time, landed as arrival_time, tailnum as plate, origin as site,
-        'dep' as kind, dep_delay as delay
+        'dep' as kind, dep_delay as delay, id
     from flight join landing using (id)
     union all
-    select landed, landed, tailnum, dest, 'arr', arr_delay
+    select landed, landed, tailnum, dest, 'arr', arr_delay, id
     from flight join landing using (id);
+
+create table sighting as select * exclude (id) from numbered;
 """
 
 
@@ -130,8 +132,8 @@ pair as (
     select plate, event_time as time_2, site as site_2, kind as kind_2,
         lag(event_time) over before as time_1, lag(site) over before as site_1,
         lag(kind) over before as kind_1
-    from sighting
-    window before as (partition by plate order by event_time, arrival_time, kind = 'arr')
+    from numbered
+    window before as (partition by plate order by event_time, arrival_time, id, kind = 'arr')
 )
 select plate, time_1, site_1, kind_1, time_2, site_2, kind_2
 from pair join place as a on a.site = site_1 join place as b on b.site = site_2

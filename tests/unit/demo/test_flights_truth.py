@@ -112,19 +112,19 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
     return found
 
 
-FIRST = "new_seq = (select min(new_seq) from told)"
+FIRST = "new_seq = (select min(new_seq) from given)"
 
 
 @pytest.mark.parametrize(
     ("answers", "found"),
     [
-        ("from told", {"equal": 268}),
-        (f"from told where not {FIRST}", {"equal": 267, "missing": 1}),
-        (f"from told union all from told where {FIRST}", {"equal": 267, "doubled": 1}),
-        (f"select * replace (if({FIRST}, 'ZZZ', new_site) as new_site) from told",
+        ("from given", {"equal": 268}),
+        (f"from given where not {FIRST}", {"equal": 267, "missing": 1}),
+        (f"from given union all from given where {FIRST}", {"equal": 267, "doubled": 1}),
+        (f"select * replace (if({FIRST}, 'ZZZ', new_site) as new_site) from given",
          {"equal": 267, "missing": 1, "extra": 1}),
         (f"select * replace (if({FIRST}, new_time + to_minutes(1), new_time) as new_time)"
-         " from told", {"equal": 267, "missing": 1, "extra": 1}),
+         " from given", {"equal": 267, "missing": 1, "extra": 1}),
     ],
 )  # fmt: skip
 def test_alarms_are_compared_with_the_raw_flights(
@@ -132,7 +132,7 @@ def test_alarms_are_compared_with_the_raw_flights(
     found: dict[str, int],
 ) -> None:  # fmt: skip
     path = tmp_path / "fake_plates.parquet"
-    year.register("told", told)
+    year.register("given", told)
     year.sql(answers).write_parquet(str(path))
     assert alarms(year, raw_folder(), path) == found
 
