@@ -33,9 +33,10 @@ class AlarmComparison(Comparison):
     def rows(self) -> DataFrame:
         """What stands beside what must, with what still waits and what is wrong."""
         step, at = self.step, self.at
-        found = records(self.frames, self.tables, self.types, step, at, self.scope).cache()
+        found = records(self.frames, self.tables, self.types, step, at, self.scope)
+        found, keep = self.frames.keep(found), self.frames.keep
         sides = sides_of(self.frames, self.tables, step)
-        must, late = truth_of(step).told(found, step, at.epoch.seq, sides)
+        must, late = truth_of(step).told(found, step, at.epoch.seq, sides, keep)
         return (
             self._alarms(truth_of(step).alarms(found, step, sides), must)
             .unionByName(self._late_records(late), allowMissingColumns=True)

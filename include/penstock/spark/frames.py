@@ -1,7 +1,7 @@
 """Frames that an audit compares: tables of the lake, and a few rows of numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +16,25 @@ from penstock.lake.storage.spec import TableSpec
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Makes them in a session."""
+    """Makes them in a session.
+
+    Attributes:
+        spark: the session.
+        kept: those that are held in memory.
+    """
 
     spark: SparkSession
+    kept: list[DataFrame] = field(default_factory=list)
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Hold in memory what is asked for several times."""
+        self.kept.append(frame.cache())
+        return self.kept[-1]
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        while self.kept:
+            self.kept.pop().unpersist()
 
     def load(self, spec: TableSpec, within: Spans | None = None) -> DataFrame:
         """A table as it is now, whatever is appended later, without its partition columns.

@@ -90,7 +90,8 @@ class StepAudit:
     def row(self, interval: timedelta) -> dict[str, Any]:
         """The comparison of the step, with the figures of all before it that it goes on from."""
         at = self.at
-        compared = self.comparison.rows().cache()
+        frames = self.comparison.frames
+        compared = frames.keep(self.comparison.rows())
         figures = compared.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
         copy = copied(self.audit.tables, self.step, at, self.comparison.scope.reach(), EXAMPLES)
         out = {"step": self.step.name, "through_seq": at.sealed.seq, **self._found()} | {
@@ -128,7 +129,7 @@ class StepAudit:
             ]
             examples += [fault.told() for some in faults for fault in some[:EXAMPLES]]
         out["examples"] = json.dumps([*examples, *copy.examples])
-        compared.unpersist()
+        frames.let_go()
         return out | self._covered(out)
 
     def _found(self) -> dict[str, int]:

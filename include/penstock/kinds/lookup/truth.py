@@ -30,6 +30,8 @@ FINDINGS = T.ArrayType(
 Sides: TypeAlias = Mapping[str, DataFrame]
 """Side data by name: its columns, and from and until which position (``first$``, ``until$``)."""
 
+Keep: TypeAlias = Callable[[DataFrame], DataFrame]
+
 
 def alarms(records: DataFrame, step: LookupSpec, sides: Sides) -> DataFrame:
     """All alarms of some records: window, keys, both positions, values and ``n_records``."""
@@ -54,9 +56,16 @@ def _known_by(step: LookupSpec) -> list[Column]:
 
 
 def told(
-    records: DataFrame, step: LookupSpec, epoch: int, sides: Sides
+    records: DataFrame, step: LookupSpec, epoch: int, sides: Sides, keep: Keep
 ) -> tuple[DataFrame, DataFrame]:
     """What the stream must have said of the records after its epoch's start.
+
+    Args:
+        records: all of them.
+        step: the look-up.
+        epoch: position of its epoch's start.
+        sides: side data.
+        keep: holds a frame in memory that is asked for twice.
 
     Returns:
         What alarms are known by; window, keys and ``arrival_seq`` of late records.
@@ -65,7 +74,8 @@ def told(
     seen = F.struct("arrival_seq", F.unix_micros("event_time").alias("time"))
     walked = F.udf(partial(_walked, step.keep, step.reach, epoch), FINDINGS, useArrow=False)
     of_keys = records.groupBy(*step.key_names).agg(F.sort_array(F.collect_list(seen)).alias("log$"))
-    roles = of_keys.select(F.explode(walked("log$")).alias("f$")).select("f$.*").cache()
+    roles = of_keys.select(F.explode(walked("log$")).alias("f$")).select("f$.*")
+    roles = keep(roles)
     unknown = roles.where(F.col("role") == UNKNOWN)
     pairs = roles.where(F.col("role") != UNKNOWN)
     held = pairs.join(side("new"), "new_seq").join(side("old"), "old_seq")
