@@ -78,7 +78,9 @@ class SideFiles:
         except OSError as failed:
             if not self._contents(name):
                 raise TransientError(f"load.{name}: {place}: {failed.strerror}") from failed
-            log.warning("side data cannot be read now name=%s why=%s", name, failed)
+            if self._seen.get(name) != str(failed):  # once: it is looked at again and again
+                log.warning("side data cannot be read now name=%s why=%s", name, failed)
+            self._seen[name] = str(failed)
             return
         try:
             self._take(table, *_read(table, config, place, content))
