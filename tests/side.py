@@ -3,9 +3,12 @@
 import hashlib
 import random
 from bisect import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -21,6 +24,11 @@ LIMITED = MOVED | {
 }
 Limits = dict[tuple[int, int], int]
 """Seconds by the codes of the earlier and the later record."""
+
+
+CODES = [1, 2, 3, -7, 2**53 + 1, 2**53]
+"""Of ``tests.streams.disordered``."""
+UNFIT = "a,b,seconds\n1,2,5\n1,2,6\n"
 
 
 class LimitsFile:
@@ -75,3 +83,11 @@ def matches_by(
         return one.site != other.site and most is not None and apart < most
 
     return matches
+
+
+@contextmanager
+def judging(limits: Callable[[int], Limits]) -> Iterator[None]:
+    """The model of look-ups asks whether two neighbours fit the limits; instants are us."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "matches", matches_by(limits, 1))
+        yield

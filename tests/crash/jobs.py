@@ -5,8 +5,9 @@
 ``launch``, a supervisor whose driver is ``ingest``; ``judge``, an audit of comparisons that were
 made before, so that no JVM is needed; ``robbed``, an audit that loses a node;
 ``failure``, the note of a failed query;
-``propose``, another threshold of coverage; ``decide``, a person's decision on a file; ``backup`` of
-the lake, and ``restore`` of it, in its place; ``keep:NAME``, a copy of the lake.
+``limit``, side data that is unfit, then another one; ``propose``, another threshold of coverage;
+``decide``, a person's decision on a file; ``backup`` of the lake, and ``restore`` of it, in its
+place; ``keep:NAME``, a copy of the lake.
 """
 
 import json
@@ -18,13 +19,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from penstock.config.catalog import Catalog
-from penstock.config.pipeline import TOGETHER
+from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.config.settings import Settings
 from penstock.core import crash
 from penstock.core.clock import Clock, SystemClock
@@ -34,6 +36,7 @@ from penstock.lake.history import maintain
 from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import door, pieces, source
+from penstock.lake.ingest.side_files import SideFiles
 from penstock.lake.log import files
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.proposed import propose
@@ -46,10 +49,13 @@ from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import Limits, StreamSpec
 from penstock.spark import results
 from penstock.spark.stream_host import StreamHost
+from tests.side import LOAD, UNFIT
 
 NAME = "p"
 BACKUPS = "backups"
 COMPARISONS = "comparisons.json"
+NEXT = "next.csv"
+"""Limits that come in the place of those that hold."""
 QUICK = Limits(tick=0.05, backoff=0.05, backoff_most=0.2)
 PATIENCE = 60.0
 THRESHOLD = 0.85
@@ -108,6 +114,21 @@ def propose_other(tables: Tables, step: StepSpec, clock: Clock) -> None:
     propose(tables, step, spec, "measured", clock)
 
 
+def _limit(settings: Settings, _blocks: int) -> None:
+    """As a stream does that looks twice while somebody changes the limits."""
+    pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
+    change_limits(Tables(settings.lake_uri, NAME), pipeline, settings.home, SystemClock())
+
+
+def change_limits(tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
+    """Content that cannot be used, then the next one that can."""
+    there, looking = home / LOAD["limits"]["files"], SideFiles(tables, pipeline, home, clock)
+    there.write_text(UNFIT)
+    looking.look()
+    shutil.copy(home / NEXT, there)
+    looking.look()
+
+
 def _decide(settings: Settings, _blocks: int) -> None:
     """As a person does who accepts an unreadable file."""
     accept_one(Tables(settings.lake_uri, NAME), SystemClock())
@@ -159,8 +180,8 @@ def _robbed(settings: Settings, _blocks: int) -> None:
 
 
 OWN = {"ingest": _ingest, "launch": _launch, "judge": _judge, "robbed": _robbed,
-       "failure": _failure,
-       "propose": _propose, "decide": _decide, "backup": _backup, "restore": _restore}  # fmt: skip
+       "failure": _failure, "limit": _limit, "propose": _propose,
+       "decide": _decide, "backup": _backup, "restore": _restore}  # fmt: skip
 
 if __name__ == "__main__":
     blocks, settings = int(sys.argv[1]), Settings()

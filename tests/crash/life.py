@@ -29,22 +29,24 @@ from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
-from tests.crash.jobs import BACKUPS, COMPARISONS
+from tests.crash.jobs import BACKUPS, COMPARISONS, NEXT
 from tests.crash.points import Reached, read_trace
 from tests.lakes import Lake
-from tests.lookups import MOVED, check_settled, check_stream
+from tests.lookups import check_settled, check_stream
+from tests.side import CODES, LIMITED, LOAD, LimitsFile, judging
 from tests.spark.conftest import Scene, make_scene
 from tests.steps import HOURLY, LAST, SINCE
 from tests.streams import disordered, write_files
 
 JOBS = Path(__file__).with_name("jobs.py")
 HISTORY, LIVE = 500, 1_300
-JOURNEY = ("preload", "keep:begun", "propose", "keep:preloaded", "decide", "stream",
+JOURNEY = ("preload", "keep:loaded", "limit", "keep:begun", "propose", "keep:preloaded",
+           "decide", "stream",
            "keep:answered", "correct", "keep:corrected", "audit", "maintain",
            "failure", "backup", "restore")  # fmt: skip
-STARTS = {"preload": "", "propose": "begun", "decide": "preloaded", "ingest": "preloaded",
-          "launch": "preloaded", "stream": "preloaded", "correct": "answered",
-          "audit": "corrected", "maintain": "corrected", "backup": "corrected",
+STARTS = {"preload": "", "limit": "loaded", "propose": "begun", "decide": "preloaded",
+          "ingest": "preloaded", "launch": "preloaded", "stream": "preloaded",
+          "correct": "answered", "audit": "corrected", "maintain": "corrected", "backup": "corrected",
           "restore": "corrected"}  # fmt: skip
 """The copy of the lake a job starts from."""
 STEERED = {
@@ -88,8 +90,10 @@ class Life:
                 write_files(self.folder / name, part, draw.randint(60, 130))
         history = {"files": str(self.folder / "history"), "format": "parquet"}
         live = {"files": "live", "format": "parquet", "mode": "bounded", **ARCHIVED}
-        steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST, "moved": MOVED}
-        return make_scene(self.folder / "home", history=history, source=live, steps=steps)
+        steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST, "moved": LIMITED}
+        return make_scene(
+            self.folder / "home", history=history, source=live, steps=steps, load=LOAD
+        )
 
     def at(self, job: str, home: Path) -> Scene:
         """The scene in another place, as it is when a job starts."""
@@ -97,6 +101,7 @@ class Life:
         home.mkdir(parents=True)
         kept = STARTS[job]
         self._supply(home, taken=kept in {"answered", "corrected"})
+        self.limits(home, changed=kept not in {"", "loaded"})
         if kept:
             shutil.copytree(self.scene.home / kept, home / "lake")
         if job == "restore":
@@ -113,6 +118,14 @@ class Life:
         else:
             shutil.copytree(self.folder / "live", home / "live")
 
+    def limits(self, home: Path, *, changed: bool) -> LimitsFile:
+        """The limits of the look-up's side data, as a job finds them, and those that come next."""
+        file = LimitsFile(home, CODES, random.Random(self.seed))  # noqa: S311
+        first, other = file.change(), file.change()
+        shutil.copy(file.path, home / NEXT)
+        file.write(other if changed else first)
+        return file
+
     def command(self, *jobs: str) -> list[str]:
         return [sys.executable, str(JOBS), str(self.blocks), *jobs]
 
@@ -124,6 +137,7 @@ class Life:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.scene.home.mkdir(parents=True)
         self._supply(self.scene.home)
+        self.limits(self.scene.home, changed=False)
         self._live(self.scene, *JOURNEY)
         self._live(self.at("launch", self.folder / "launched"), "launch")
         lived.touch()
@@ -191,7 +205,8 @@ class Life:
         assert blocks_of(first.tables, first.pipeline) == self.log, "another log"
         for name, lake in scene.lakes.items():
             if isinstance(lake.step, LookupSpec):
-                check_alarms(lake)
+                with judging(self.limits(scene.home, changed=True).in_force(lake.tables)):
+                    check_alarms(lake)
             else:
                 check_step(lake, self.truth[name])
         folders = scene.home / "live", scene.home / "archive"

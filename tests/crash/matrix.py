@@ -25,7 +25,7 @@ from penstock.runtime.streams.processes import kill_marked
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.correct import start_epochs
 from penstock.spark.stream_host import StreamFailedError
-from tests.crash.jobs import NAME, accept_one, propose_other, run, small
+from tests.crash.jobs import NAME, accept_one, change_limits, propose_other, run, small
 from tests.crash.life import DEADLINE, Life, environment, mark_of, settings_of
 from tests.crash.points import read_trace
 from tests.crash.rows import AFTER, DAMAGES, FAILURE, LOSSES, POINTS, SNAPSHOTS, Result
@@ -194,6 +194,7 @@ class Row:
             self.kill(draft, "after speed control", self.times)
             draft.home.rename(crashed)
         scene = self.life.at("preload", self.home)  # nothing yet
+        self.life.limits(scene.home, changed=True)
         shutil.copytree(crashed / "lake", scene.home / "lake")
         moved(scene.home / "lake", crashing / "lake")
         damage = "lost state changes" if self.point in FAILURE else self.point
@@ -235,6 +236,10 @@ def _propose(lakes: list[Lake]) -> None:
     propose_other(hourly.tables, hourly.step, hourly.clock)
 
 
+def _limit(lakes: list[Lake]) -> None:
+    change_limits(lakes[0].tables, lakes[0].pipeline, lakes[0].home, lakes[0].clock)
+
+
 def _decide(lakes: list[Lake]) -> None:
     accept_one(lakes[0].tables, lakes[0].clock)
 
@@ -251,7 +256,7 @@ def _correct(lakes: list[Lake]) -> None:
 
 
 WITHOUT_JVM: dict[str, Callable[[list[Lake]], None]] = {
-    "preload": _preload, "propose": _propose, "decide": _decide, "stream": _stream,
+    "preload": _preload, "limit": _limit, "propose": _propose, "decide": _decide, "stream": _stream,
     "correct": _correct,
 }  # fmt: skip
 

@@ -13,7 +13,9 @@ COMMITS = {
     "ingest plans": DOOR, "ingest quarantine": DOOR, "ingest events": DOOR, "ingest blocks": DOOR,
     "registry registry": ("preload",), "slack decisions": ("preload",),
     "speed late": ("stream",), "speed answers": ("stream",), "speed control": ("stream",),
-    "proposal decisions": ("propose",), "plan decisions": ("ingest", "stream"),
+    "side side": ("preload", "limit"), "first decisions": ("preload",),
+    "note decisions": ("limit",), "proposal decisions": ("propose", "limit"),
+    "plan decisions": ("ingest", "stream"),
     "file decisions": ("decide",), "coverage coverage": ("correct",),
     "plan corrections": ("correct", "preload"), "correct answers": ("correct", "preload"),
     "done corrections": ("correct", "preload"),
@@ -107,7 +109,8 @@ DAMAGES: dict[str, tuple[str, ...]] = {
 """What a disk may have lost after the kill: the newest of these files, or a folder."""
 ROWS = (*POINTS, *SNAPSHOTS, *DAMAGES)
 AFTER: dict[str, tuple[str, ...]] = {
-    "preload": ("preload", "propose", "stream", "correct"),
+    "preload": ("preload", "limit", "propose", "stream", "correct"),
+    "limit": ("limit", "propose", "stream", "correct"),
     "propose": ("propose", "stream", "correct"), "decide": ("decide", "stream", "correct"),
     "ingest": ("stream", "correct"),
     "launch": ("launch", "stream", "correct"), "stream": ("stream", "correct"),

@@ -11,10 +11,9 @@ from penstock.lake.ingest import door as door_module
 from tests import lookup_model as model
 from tests.doubles import deadly_commits
 from tests.lookups import NOBODY, LookupWorld, alarms, check_stream, logged
-from tests.side import LIMITED, LOAD, LimitsFile, matches_by
+from tests.side import CODES, LIMITED, LOAD, LimitsFile, matches_by
 
 pytestmark = pytest.mark.law
-CODES = [1, 2, 3, -7, 2**53 + 1, 2**53]
 
 
 class SideWorld(LookupWorld):
