@@ -46,8 +46,8 @@ JOURNEY = ("preload", "keep:loaded", "limit", "keep:begun", "propose", "keep:pre
            "failure", "backup", "restore")  # fmt: skip
 STARTS = {"preload": "", "limit": "loaded", "propose": "begun", "decide": "preloaded",
           "ingest": "preloaded", "launch": "preloaded", "stream": "preloaded",
-          "correct": "answered", "audit": "corrected", "maintain": "corrected", "backup": "corrected",
-          "restore": "corrected"}  # fmt: skip
+          "correct": "answered", "audit": "corrected", "maintain": "corrected",
+          "backup": "corrected", "restore": "corrected"}  # fmt: skip
 """The copy of the lake a job starts from."""
 STEERED = {
     "slack": {"quantile": {"measure_after": "PT30M", "recent": "PT3H"}},
