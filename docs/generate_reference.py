@@ -252,7 +252,7 @@ STEP = AggregateSpec(
     SlackSpec(SlackPolicy.FIXED, 0),
     (MeasureSpec("<measure>", Function.AVG, Column("x", ColumnType.DOUBLE), ColumnType.DOUBLE),),
 )
-SIDE = SideTable("<name>", (Column("<column>", ColumnType.STRING),))
+SIDE = SideTable("<name>", (Column("<column>", ColumnType.STRING),), ("<column>",))
 SHORT: Mapping[pa.DataType, str] = {
     pa.string(): "string",
     pa.int64(): "long",
@@ -295,7 +295,7 @@ def _tables() -> str:
         " [read the answers](../how-to/read-the-answers.md).",
     ]
     for spec, made_by in specs:
-        place = spec.uri.replace(STEP.fingerprint, "<fingerprint>")
+        place = spec.uri.replace(STEP.fingerprint, "<fingerprint>").replace(SIDE.form, "<form>")
         split = f"Partitioned by `{'`, `'.join(spec.partitioned)}`." if spec.partitioned else ""
         columns = [f"`{f.name}` {SHORT[f.type]}" for f in spec.schema]
         said = " ".join(str(made_by.__doc__).split()).replace("``", "`")

@@ -1,15 +1,18 @@
 """Side data of look-ups: what the tests write, and what it says of a pair, in plain Python."""
 
-import hashlib
 import random
 from bisect import bisect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from penstock.columns.content import content_name
+from penstock.lake.ingest import side_files
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -17,7 +20,8 @@ from tests import lookup_model as model
 from tests.lookups import MOVED
 
 LOAD = {"limits": {"files": "limits.csv", "format": "csv",
-                   "columns": {"a": "long", "b": "long", "seconds": "long"}}}  # fmt: skip
+                   "columns": {"a": "long", "b": "long", "seconds": "long"},
+                   "keys": ["a", "b"]}}  # fmt: skip
 LIMITED = MOVED | {
     "load": {"limits": {"a": "old.code", "b": "new.code"}},
     "alarm": "new.code <> old.code AND apart < limits.seconds",
@@ -26,9 +30,16 @@ Limits = dict[tuple[int, int], int]
 """Seconds by the codes of the earlier and the later record."""
 
 
+def named(limits: Limits) -> str:
+    """The name that the lake gives to some limits."""
+    columns = {"a": [a for a, _ in limits], "b": [b for _, b in limits],
+               "seconds": [*limits.values()]}  # fmt: skip
+    schema = pa.schema([(name, pa.int64()) for name in columns])
+    return content_name(pa.table(columns, schema=schema), ["a", "b"])
+
+
 CODES = [1, 2, 3, -7, 2**53 + 1, 2**53]
 """Of ``tests.streams.disordered``."""
-UNFIT = "a,b,seconds\n1,2,5\n1,2,6\n"
 
 
 class LimitsFile:
@@ -47,27 +58,23 @@ class LimitsFile:
     def write(self, limits: Limits) -> Limits:
         """Let it hold some limits."""
         rows = "".join(f"{a},{b},{seconds}\n" for (a, b), seconds in limits.items())
-        text = f"a,b,seconds\n{rows}"
         new = self.path.with_suffix(".new")
-        new.write_text(text)
+        new.write_text(f"a,b,seconds\n{rows}")
         new.replace(self.path)
-        self.held[hashlib.sha256(text.encode()).hexdigest()[:16]] = limits
+        self.held[named(limits)] = limits
         return limits
 
     def decided(self, tables: Tables) -> list[dict[str, Any]]:
         """Rows of ``decisions`` about the limits in force."""
         rows = read_table(Table(tables.decisions())).to_pylist()
-        return [r for r in rows if r["step"] == "load limits" and r["what"] == "side"]
+        mine = [r for r in rows if r["step"].startswith("load limits ") and r["what"] == "side"]
+        return sorted(mine, key=lambda r: (r["block"], r["reason"] != "first"))
 
     def in_force(self, tables: Tables) -> Callable[[int], Limits]:
         """Limits by position, as they were decided, block by block."""
-        rows = self.decided(tables)
-        decided = [(r["block"], r["decided_at"], self.held[r["value"]]) for r in rows]
-        blocks = read_table(Table(tables.blocks())).to_pylist()
-        first = {r["block"]: r["first_seq"] for r in blocks}
-        decided = sorted((first[at], when, held) for at, when, held in decided if at in first)
-        starts = [start for start, _, _ in decided]
-        return lambda seq: decided[max(bisect(starts, seq) - 1, 0)][2]
+        told = [r["value"].split("@") for r in self.decided(tables)]
+        starts = [int(start) for _, start in told]
+        return lambda seq: self.held[told[max(bisect(starts, seq) - 1, 0)][0]]
 
 
 def matches_by(
@@ -91,3 +98,9 @@ def judging(limits: Callable[[int], Limits]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "matches", matches_by(limits, 1))
         yield
+
+
+@pytest.fixture(autouse=True)
+def taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are taken at the first look: their writer is a test."""
+    monkeypatch.setattr(side_files, "SETTLED", timedelta())

@@ -35,7 +35,7 @@ from penstock.core.step import StepSpec
 from penstock.lake.history import maintain
 from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.registry import Registry
-from penstock.lake.ingest import door, pieces, source
+from penstock.lake.ingest import door, pieces, side_files, source
 from penstock.lake.ingest.side_files import SideFiles
 from penstock.lake.log import files
 from penstock.lake.log.blocks import LIVE
@@ -49,13 +49,13 @@ from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import Limits, StreamSpec
 from penstock.spark import results
 from penstock.spark.stream_host import StreamHost
-from tests.side import LOAD, UNFIT
 
 NAME = "p"
 BACKUPS = "backups"
 COMPARISONS = "comparisons.json"
-NEXT = "next.csv"
-"""Limits that come in the place of those that hold."""
+LIMITS, NEXT = "limits.csv", "next.csv"
+"""Side data, and what comes in its place."""
+UNFIT = "a,b,seconds\n1,2,5\n1,2,6\n"
 QUICK = Limits(tick=0.05, backoff=0.05, backoff_most=0.2)
 PATIENCE = 60.0
 THRESHOLD = 0.85
@@ -70,6 +70,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(pieces, "LARGE_ROWS", 0.5)
         patch.setattr(pieces, "EACH", 0.5)  # whoever plans it, a plan holds as much
         patch.setattr(maintain, "FEW_FILES", 3)
+        patch.setattr(side_files, "SETTLED", timedelta())
         patch.setattr(results, "LARGE", 2_000)  # some of a life's results
         patch.setattr(StreamHost.run, "__defaults__", ((blocks - 1) * 128 + 1,))
         yield patch
@@ -122,7 +123,7 @@ def _limit(settings: Settings, _blocks: int) -> None:
 
 def change_limits(tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
     """Content that cannot be used, then the next one that can."""
-    there, looking = home / LOAD["limits"]["files"], SideFiles(tables, pipeline, home, clock)
+    there, looking = home / LIMITS, SideFiles(tables, pipeline, home, clock)
     there.write_text(UNFIT)
     looking.look()
     shutil.copy(home / NEXT, there)

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ from penstock.lake.ingest import door as door_module
 from tests import lookup_model as model
 from tests.doubles import deadly_commits
 from tests.lookups import NOBODY, LookupWorld, alarms, check_stream, logged
-from tests.side import CODES, LIMITED, LOAD, LimitsFile, matches_by
+from tests.side import CODES, LIMITED, LOAD, LimitsFile, matches_by, taken_at_once
 
+__all__ = ["taken_at_once"]
 pytestmark = pytest.mark.law
 
 
@@ -24,10 +26,18 @@ class SideWorld(LookupWorld):
         self.file.change()
         within = {"within": "PT10M"} if pairs == "all" else {}
         step = LIMITED | {"pairs": pairs, "keep": {"last": 2}} | within
+        self.doors: dict[int, Any] = {}
         super().__init__(home, (step, NOBODY), seed, longer=3, load=LOAD)
 
     def change_slack(self) -> None:
         self.file.change()
+
+    def take(self) -> None:
+        """One of two processes, each of which has seen the files as they were when it looked."""
+        mine = self.draw.randrange(2)
+        self._door = self.doors.pop(mine, None)
+        super().take()
+        self.doors[mine] = self._door
 
 
 @pytest.mark.parametrize("pairs", ["consecutive", "all"])

@@ -19,9 +19,10 @@ from tests.doubles import RecordingPulse, RisingClock
 from tests.forgery import audited
 from tests.lakes import Lake, make_lake
 from tests.lookups import NOBODY, alarms, logged, seen
-from tests.side import LIMITED, LOAD, LimitsFile, matches_by
+from tests.side import LIMITED, LOAD, LimitsFile, matches_by, taken_at_once
 from tests.streams import SECOND, write_jsonl
 
+__all__ = ["taken_at_once"]
 pytestmark = pytest.mark.spark
 
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_in
 from penstock.config.side import SideConfig
-from penstock.config.step import StepConfig, config_of, kind_of
+from penstock.config.step import Given, StepConfig, code_of, config_of, kind_of
 from penstock.config.yaml_file import Unreadable, read_yaml
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
@@ -184,8 +184,9 @@ def _expressions(
     problems = []
     wrong = {f"load.{name}" for name, side in sides.items() if side is None}
     right = {name: side for name, side in sides.items() if side is not None}
+    given = Given(types, right, code_of(path))
     for name, step in steps.items():
-        for part, said in step.problems(types, right):
+        for part, said in step.problems(given):
             if part in wrong:  # once is enough
                 continue
             loc: Loc = ("steps", name, *part.split("."))

@@ -20,7 +20,7 @@ from pydantic import (
 from penstock.config.forms import Cron, Form, Place, Zone
 from penstock.config.model import ColumnName, Model, Name, alike
 from penstock.config.side import SideConfig
-from penstock.config.step import ByKind, StepConfig
+from penstock.config.step import ByKind, Given, StepConfig, code_of
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
 from penstock.core.step import StepSpec
@@ -343,8 +343,12 @@ class Pipeline(Intake, Named):
         Raises:
             ValueError: an expression is wrong; ``Catalog`` reports it with its line.
         """
-        steps = self.steps.items()
-        return tuple(step.spec(name, self.types, self.sides) for name, step in steps)
+        return tuple(step.spec(name, self.given) for name, step in self.steps.items())
+
+    @cached_property
+    def given(self) -> Given:
+        """What the steps are given."""
+        return Given(self.types, self.sides, code_of(self.path))
 
     @cached_property
     def sides(self) -> dict[str, SideTable]:

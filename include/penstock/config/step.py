@@ -2,6 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from pydantic import Field, GetCoreSchemaHandler, field_validator, model_validator
@@ -38,6 +40,21 @@ ANSWER_COLUMNS = frozenset(
 )
 Said: TypeAlias = tuple[str, str]
 """Which part of a step is wrong, and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a pipeline gives its steps.
+
+    Attributes:
+        types: of the declared columns.
+        sides: side data by name.
+        code: the file of its user code, whether there is one or not.
+    """
+
+    types: Mapping[str, ColumnType]
+    sides: Mapping[str, SideTable] = field(default_factory=dict)
+    code: Path = Path("code.py")
 
 
 class StepConfig(Model):
@@ -78,21 +95,11 @@ class StepConfig(Model):
         return self
 
     @abstractmethod
-    def spec(
-        self, name: str, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
-    ) -> StepSpec:
-        """As the core knows it; a step of a valid file has no ``problems``.
-
-        Args:
-            name: of the step.
-            types: of the declared columns.
-            sides: the pipeline's side data.
-        """
+    def spec(self, name: str, given: Given) -> StepSpec:
+        """As the core knows it; a step of a valid file has no ``problems``."""
 
     @abstractmethod
-    def own_problems(
-        self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
-    ) -> Iterator[Said]:
+    def own_problems(self, given: Given) -> Iterator[Said]:
         """Everything wrong with the kind's own part."""
 
     @abstractmethod
@@ -116,17 +123,20 @@ class StepConfig(Model):
         """The condition, read."""
         return None if self.where is None else parse_where(self.where, types)
 
-    def problems(
-        self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
-    ) -> Iterator[Said]:
+    def problems(self, given: Given) -> Iterator[Said]:
         """Everything wrong with the keys, the expressions and the kind's own part."""
+        known = self.known(given.types)
         for key in dict.fromkeys(self.keys):
             if self.keys.count(key) > 1:
                 yield "keys", f"{key} stands twice. Delete one"
-            if said := self._wrong_key(key, types):
+            if said := self._wrong_key(key, known):
                 yield "keys", said
-        yield from problem_of("where", lambda: self.condition(types))
-        yield from self.own_problems(types, sides)
+        yield from problem_of("where", lambda: self.condition(given.types))
+        yield from self.own_problems(given)
+
+    def known(self, types: Mapping[str, ColumnType]) -> Mapping[str, ColumnType]:
+        """Columns that keys may be: the declared ones."""
+        return types
 
     def _wrong_key(self, key: str, types: Mapping[str, ColumnType]) -> str:
         if key not in types:
@@ -136,6 +146,11 @@ class StepConfig(Model):
         if types[key] is ColumnType.DOUBLE:
             return f"{key} is a double, which does not compare safely. Use string or long"
         return ""
+
+
+def code_of(path: Path) -> Path:
+    """The file of a pipeline's user code, which stands beside its own."""
+    return path.with_suffix(".py")
 
 
 def undeclared(column: str, types: Mapping[str, ColumnType]) -> str:

@@ -19,16 +19,22 @@ class SideTable:
     Attributes:
         name: unique within the pipeline.
         columns: what is read of it.
+        keys: of these the ones that tell its rows apart.
     """
 
     name: str
     columns: tuple[Column, ...]
+    keys: tuple[str, ...]
 
     @property
     def form(self) -> str:
-        """Names its columns: tables of other columns are kept apart."""
-        text = json.dumps([column_form(column) for column in self.columns])
+        """Names its columns, in any order, and keys: tables of others are kept apart."""
+        text = json.dumps([self.canonical(), sorted(self.keys)])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def canonical(self) -> list[list[str]]:
+        """Its columns, whatever their order in the file."""
+        return sorted(column_form(column) for column in self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,7 +48,7 @@ class SideJoin:
 
     Attributes:
         table: in which it is looked up.
-        on: columns of the table, each with the column beside it that must be equal.
+        on: the keys of the table, each with the column beside it that must be equal.
     """
 
     table: SideTable
@@ -61,5 +67,5 @@ class SideJoin:
 
     def canonical(self) -> dict[str, Any]:
         """What it means, whatever the table holds."""
-        form = [column_form(column) for column in self.table.columns]
-        return {"table": self.table.name, "columns": form, "on": [list(pair) for pair in self.on]}
+        on = sorted(list(pair) for pair in self.on)
+        return {"table": self.table.name, "columns": self.table.canonical(), "on": on}

@@ -25,23 +25,29 @@ class Version:
     rows: pa.Table
 
 
-Sides: TypeAlias = Callable[[SideTable], Sequence[Version]]
-"""The versions of a side table, in order: at least all that hold for what is at hand."""
+Sides: TypeAlias = Callable[[SideTable, Longs], Sequence[Version]]
+"""The versions of a side table, in order, that hold at some positions."""
+
+
+def version_of(seqs: Longs, began: Longs) -> Longs:
+    """Which version holds at each position, of those that began at some; the first before, too."""
+    found: Longs = np.maximum(np.searchsorted(began, seqs, "right") - 1, 0)
+    return found
 
 
 def looked_up(
-    join: SideJoin, beside: Mapping[str, pa.ChunkedArray], seqs: Longs, versions: Sequence[Version]
+    join: SideJoin, beside: Mapping[str, pa.ChunkedArray], seqs: Longs, sides: Sides
 ) -> dict[str, pa.ChunkedArray]:
     """What a side table says of some rows; null where none of its rows has their keys.
 
     Args:
         join: which table, by which columns.
         beside: the columns of the rows.
-        seqs: of each row the position whose version counts, shape (n,).
-        versions: of the table.
+        seqs: of each row the position whose version counts, shape (n,), n > 0.
+        sides: side data.
     """
-    began = np.array([version.first for version in versions])
-    which = np.maximum(np.searchsorted(began, seqs, "right") - 1, 0)
+    versions = sides(join.table, seqs)
+    which = version_of(seqs, np.array([version.first for version in versions]))
     found, starts = np.full(len(seqs), -1), np.cumsum([0, *(v.rows.num_rows for v in versions)])
     for number in np.unique(which):
         mine = np.flatnonzero(which == number)

@@ -89,9 +89,14 @@ class StepAudit:
 
     def row(self, interval: timedelta) -> dict[str, Any]:
         """The comparison of the step, with the figures of all before it that it goes on from."""
+        try:
+            return self._row(interval)
+        finally:
+            self.comparison.frames.let_go()
+
+    def _row(self, interval: timedelta) -> dict[str, Any]:
         at = self.at
-        frames = self.comparison.frames
-        compared = frames.keep(self.comparison.rows())
+        compared = self.comparison.frames.keep(self.comparison.rows())
         figures = compared.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
         copy = copied(self.audit.tables, self.step, at, self.comparison.scope.reach(), EXAMPLES)
         out = {"step": self.step.name, "through_seq": at.sealed.seq, **self._found()} | {
@@ -129,7 +134,6 @@ class StepAudit:
             ]
             examples += [fault.told() for some in faults for fault in some[:EXAMPLES]]
         out["examples"] = json.dumps([*examples, *copy.examples])
-        frames.let_go()
         return out | self._covered(out)
 
     def _found(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ from penstock.core.side import SideJoin, SideTable
 from penstock.kinds.side import Version, looked_up
 
 TABLE = SideTable("limits", (Column("a", ColumnType.STRING), Column("b", ColumnType.LONG),
-                             Column("seconds", ColumnType.DOUBLE)))  # fmt: skip
+                             Column("seconds", ColumnType.DOUBLE)), ("a", "b"))  # fmt: skip
 JOIN = SideJoin(TABLE, (("a", "new.site"), ("b", "old.code")))
 KEYS = st.tuples(st.sampled_from(["x", "y", "Zürich"]), st.integers(0, 3))
 CONTENT = st.dictionaries(KEYS, st.one_of(st.none(), st.floats(0, 10)))
@@ -28,7 +28,9 @@ def rows_of(content: dict[tuple[str, int], float | None]) -> pa.Table:
 
 
 @given(
-    contents=st.lists(CONTENT, min_size=1, max_size=3), rows=st.lists(ROW), dictionary=st.booleans()
+    contents=st.lists(CONTENT, min_size=1, max_size=3),
+    rows=st.lists(ROW, min_size=1),
+    dictionary=st.booleans(),
 )
 def test_each_row_gets_what_held_at_its_position(
     contents: list[dict[tuple[str, int], float | None]],
@@ -42,7 +44,7 @@ def test_each_row_gets_what_held_at_its_position(
         "old.code": pa.chunked_array([pa.array([code for _, code, _ in rows], pa.int64())]),
     }
     seqs = np.array([seq for _, _, seq in rows], np.int64)
-    found = looked_up(JOIN, beside, seqs, versions)
+    found = looked_up(JOIN, beside, seqs, lambda *_: versions)
     assert [*found] == ["limits.seconds"]
     expected = [contents[min(seq // 20, len(contents) - 1)].get((site, code))
                 for site, code, seq in rows]  # fmt: skip
@@ -53,5 +55,5 @@ def test_the_first_version_holds_before_it_began() -> None:
     versions = [Version(50, rows_of({("x", 1): 2.0})), Version(90, rows_of({("x", 1): 3.0}))]
     beside = {"new.site": pa.chunked_array([["x"] * 4]),
               "old.code": pa.chunked_array([pa.array([1] * 4, pa.int64())])}  # fmt: skip
-    found = looked_up(JOIN, beside, np.array([0, 50, 89, 90]), versions)
+    found = looked_up(JOIN, beside, np.array([0, 50, 89, 90]), lambda *_: versions)
     assert found["limits.seconds"].to_pylist() == [2.0, 2.0, 2.0, 3.0]

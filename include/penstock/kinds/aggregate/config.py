@@ -9,12 +9,11 @@ from pydantic import AwareDatetime, Field, field_validator, model_validator
 
 from penstock.config.expression import parse_measure
 from penstock.config.model import ColumnName, Model, alike
-from penstock.config.step import Said, StepConfig, problem_of, require_free
+from penstock.config.step import Given, Said, StepConfig, problem_of, require_free
 from penstock.core.coverage import BOUNDED
 from penstock.core.errors import ConfigError
 from penstock.core.expression import MeasureSpec
 from penstock.core.measure import ColumnType, Function
-from penstock.core.side import SideTable
 from penstock.core.window import WindowSpec, micros
 from penstock.kinds.aggregate.spec import AggregateSpec, count_name, judged
 
@@ -89,13 +88,9 @@ class AggregateConfig(StepConfig):
             )
         return self
 
-    def spec(
-        self,
-        name: str,
-        types: Mapping[str, ColumnType],
-        sides: Mapping[str, SideTable],  # noqa: ARG002  every kind's
-    ) -> AggregateSpec:
+    def spec(self, name: str, given: Given) -> AggregateSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
+        types = given.types
         window, measures = self.window.spec(), tuple(self._measures(types))
         return AggregateSpec(
             name=name,
@@ -115,12 +110,9 @@ class AggregateConfig(StepConfig):
             if averaged and count not in self.measures:
                 yield MeasureSpec(count, Function.COUNT, measure.over, ColumnType.LONG)
 
-    def own_problems(
-        self,
-        types: Mapping[str, ColumnType],
-        sides: Mapping[str, SideTable],  # noqa: ARG002  every kind's
-    ) -> Iterator[Said]:
+    def own_problems(self, given: Given) -> Iterator[Said]:
         """Of the measures, and of the targets for them."""
+        types = given.types
         for measure, text in self.measures.items():
             parse = partial(self._measure, measure, text, types)
             yield from problem_of(f"measures.{measure}", parse)

@@ -1,17 +1,15 @@
 """A latest in a pipeline file: of each key the newest record."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from penstock.config.model import ColumnName
-from penstock.config.step import Said, StepConfig, require_free, undeclared
+from penstock.config.step import Given, Said, StepConfig, require_free, undeclared
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Column
-from penstock.core.measure import ColumnType
-from penstock.core.side import SideTable
 from penstock.core.window import WindowSpec, micros
 from penstock.kinds.latest.spec import WHEN, WHICH, LatestSpec
 
@@ -55,14 +53,9 @@ class LatestConfig(StepConfig):
             )
         return self
 
-    def spec(
-        self,
-        name: str,
-        types: Mapping[str, ColumnType],
-        sides: Mapping[str, SideTable],  # noqa: ARG002  every kind's
-    ) -> LatestSpec:
+    def spec(self, name: str, given: Given) -> LatestSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
-        span = micros(self.every)
+        span, types = micros(self.every), given.types
         return LatestSpec(
             name=name,
             keys=self.key_columns(types),
@@ -72,15 +65,11 @@ class LatestConfig(StepConfig):
             kept=tuple(Column(column, types[column]) for column in self.columns),
         )
 
-    def own_problems(
-        self,
-        types: Mapping[str, ColumnType],
-        sides: Mapping[str, SideTable],  # noqa: ARG002  every kind's
-    ) -> Iterator[Said]:
+    def own_problems(self, given: Given) -> Iterator[Said]:
         """Of the columns to keep."""
         for column in self.columns:
-            if column not in types:
-                yield "columns", undeclared(column, types)
+            if column not in given.types:
+                yield "columns", undeclared(column, given.types)
 
     def answered(self) -> Iterator[str]:
         """The newest record's instant and position, and what is kept of it."""

@@ -9,13 +9,15 @@ from pydantic import Field, field_validator, model_validator
 from penstock.config.expression import parse_where
 from penstock.config.model import ColumnName, Model, Name
 from penstock.config.slack import SlackConfig
-from penstock.config.step import Said, StepConfig, problem_of, undeclared
+from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideJoin, SideTable
 from penstock.core.window import MILLISECOND, WindowSpec, micros
 from penstock.kinds.lookup.spec import APART, NEW, OLD, SEQS, TIMES, LookupSpec, Pairs
 
+MEANT = (NEW, OLD, APART.name)
+"""Names in a condition."""
 NONE = SlackConfig(fixed=timedelta())
 
 
@@ -71,10 +73,9 @@ class LookupConfig(StepConfig):
             )
         return self
 
-    def spec(
-        self, name: str, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
-    ) -> LookupSpec:
+    def spec(self, name: str, given: Given) -> LookupSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
+        types = given.types
         return LookupSpec(
             name=name,
             keys=self.key_columns(types),
@@ -85,14 +86,13 @@ class LookupConfig(StepConfig):
             pairs=self.pairs,
             reach=None if self.within is None else micros(self.within),
             kept=tuple(Column(column, types[column]) for column in self.columns),
-            alarm=self._alarm(types, sides),
-            sides=self._joins(sides),
+            alarm=self._alarm(types, given.sides),
+            sides=self._joins(given.sides),
         )
 
-    def own_problems(
-        self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
-    ) -> Iterator[Said]:
+    def own_problems(self, given: Given) -> Iterator[Said]:
         """Of the columns to keep, of what is looked up, and of the condition."""
+        types, sides = given.types, given.sides
         missing = [column for column in self.columns if column not in types]
         for column in missing:
             yield "columns", undeclared(column, types)
@@ -121,12 +121,13 @@ class LookupConfig(StepConfig):
             if name not in sides:
                 there = ", ".join(sides) or "none"
                 yield f"load.{name}", f"{name} is not among the side data at load (there: {there})"
-            elif not on:
-                said = f"{name}: {{{sides[name].names[0]}: {OLD}.COLUMN}}"
-                yield f"load.{name}", f"by which columns? Name them, as in {said}"
-            else:
-                for key, said in _wrong_keys(sides[name], on, self._seen(types)):
-                    yield f"load.{name}.{key}", said
+            elif name in MEANT:
+                yield f"load.{name}", f"{name} means something here already. Rename the side table"
+            elif wrong := [*_wrong_keys(sides[name], on, self._seen(types))]:
+                yield from ((f"load.{name}.{key}", said) for key, said in wrong)
+            elif missing := [key for key in sides[name].keys if key not in on]:
+                said = f"{name}: {{{missing[0]}: {OLD}.COLUMN}}"
+                yield f"load.{name}", f"a row is found by {missing[0]}, too. Name it, as in {said}"
 
     @property
     def compares(self) -> str:
@@ -161,8 +162,8 @@ def _wrong_keys(
         elif known[key] is not seen[column]:
             both = f"{table.name}.{key} is {known[key].value}, {column} {seen[column].value}"
             yield key, f"{both}: they can never be equal. Make them alike"
-        elif known[key] is ColumnType.DOUBLE:
-            yield key, f"{key} is a double, which does not compare safely"
+        elif key not in table.keys:
+            yield key, f"{key} is no key of {table.name} (keys: {', '.join(table.keys)})"
 
 
 CONFIG = LookupConfig

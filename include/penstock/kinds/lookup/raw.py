@@ -3,10 +3,13 @@
 ``record`` has the declared columns, ``event_time``, and ``_seq``, the number of each record.
 """
 
+import re
 from collections.abc import Mapping
 
 from penstock.kinds.lookup.config import LookupConfig
 from penstock.kinds.lookup.spec import LookupSpec, Pairs
+
+NAMED = re.compile(r"(?<![.\w])apart\b")
 
 
 def names(step: LookupSpec) -> list[str]:
@@ -48,7 +51,7 @@ def answers(step: LookupSpec, config: LookupConfig, sides: Mapping[str, str]) ->
             new.event_time as new_time, old.event_time as old_time, {kept or "0 as _nothing"}
         from (select greatest(a, b) as later, least(a, b) as earlier from pair)
         join kept as new on new._seq = later join kept as old on old._seq = earlier {beside}
-        where ({config.alarm.replace("apart", f"({apart})")})
+        where ({NAMED.sub(f"({apart})", config.alarm)})
     """  # noqa: S608
 
 

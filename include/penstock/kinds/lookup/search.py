@@ -4,9 +4,7 @@ What both mean is a function of the log (``tests/lookup_model.py``); state and c
 here.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +12,10 @@ import pyarrow as pa
 from penstock.columns.arrays import Longs
 from penstock.columns.expressions import true_for
 from penstock.columns.groups import group
-from penstock.core.side import SideJoin
 from penstock.kinds.keyed.kept import NEVER, Bools, Compared, Pool, compared
 from penstock.kinds.keyed.runs import DROPPED, SEQ, TIME
 from penstock.kinds.lookup.spec import APART, LookupSpec, Pairs
-from penstock.kinds.side import Sides, Version, looked_up
+from penstock.kinds.side import Sides, looked_up
 
 SECOND = 1_000_000
 
@@ -49,11 +46,6 @@ class Search:
     def __init__(self, step: LookupSpec, pool: pa.Table, sides: Sides) -> None:
         self.step, self.pool, self.sides = step, pool, sides
         self.times, self.seqs = np.asarray(pool[TIME]), np.asarray(pool[SEQ])
-
-    @cached_property
-    def _versions(self) -> list[tuple[SideJoin, Sequence[Version]]]:
-        """Asked for once there is a pair: before the first record there is no side data, either."""
-        return [(join, self.sides(join.table)) for join in self.step.sides]
 
     def found(self, rows: Longs) -> Found:
         """Compare some records, by their rows, with what is kept for them."""
@@ -108,8 +100,8 @@ class Search:
         for side, rows in (("new", pa.array(new)), ("old", pa.array(old))):
             for column in step.observed:
                 columns[f"{side}.{column.name}"] = self.pool[column.name].take(rows)
-        for join, versions in self._versions:
-            columns |= looked_up(join, columns, self.seqs[new], versions)
+        for join in step.sides:
+            columns |= looked_up(join, columns, self.seqs[new], self.sides)
         holds: Bools = np.asarray(true_for(step.alarm, pa.table(columns)))
         if step.reach is not None:
             holds = holds & (apart <= step.reach)

@@ -149,7 +149,7 @@ def _looked_up(pairs: DataFrame, join: SideJoin, side: DataFrame) -> DataFrame:
     alike &= F.col("new_seq") < F.col(f"`{name}.until$`")
     for key, column in join.on:
         alike &= F.col(f"`{name}.{key}`") == F.col(f"`{column}`")
-    return pairs.join(F.broadcast(side.select(*named)), alike, "left")
+    return pairs.join(side.select(*named), alike, "left")
 
 
 def _by_age(one: Column, other: Column) -> tuple[Column, Column]:

@@ -314,7 +314,8 @@ class Door:
     def _seal(self, plan: Plan, sums: pa.Table, received: int) -> int:
         if plan.adopts is not None:
             at = instant(plan.arrived_at)
-            proposed.adopt(self.decisions, plan.adopts, plan.number, plan.first_block, at)
+            begins = plan.first_block, plan.first_seq
+            proposed.adopt(self.decisions, plan.adopts, plan.number, begins, at)
         rows = block_rows(
             plan, received, sums, self._head.t_max, self._head.accepted, self.clock.now()
         )

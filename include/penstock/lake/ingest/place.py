@@ -86,6 +86,7 @@ def check_apart(pipeline: Pipeline, home: Path, lake: str) -> None:
 def problems(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
     """Everything that speaks against the places of a pipeline, as they are now."""
     found = _overlap(pipeline, home, lake) + _tables_as_files(pipeline, home)
+    found += _of_sides(pipeline, home)
     for keys, config in _sources(pipeline):
         folder = folder_of(config, home)
         if (wrong := _not_a_folder(folder)) is not None:
@@ -116,6 +117,33 @@ def _of_archive(source: Source, home: Path) -> list[PlaceProblem]:
         return []
     remedy = wrong[1] or f"Make it now (a relative one lies below {home})"
     return [PlaceProblem(ARCHIVE, f"the folder {folder} {wrong[0]}", remedy)]
+
+
+def _of_sides(pipeline: Pipeline, home: Path) -> list[PlaceProblem]:
+    """What speaks against the places of side data as they are now."""
+    remedy = f"Put it there; without it the stream waits (a relative one lies below {home})"
+    places = ((name, str(home / path_of(side.files))) for name, side in pipeline.load.items())
+    return [
+        PlaceProblem(("load", name, "files"), f"{place} is not there", remedy)
+        for name, place in places
+        if not os.path.exists(place)  # noqa: PTH110
+    ]
+
+
+def _side_overlaps(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
+    """Side data must not come in as records, nor go with files that are deleted or archived."""
+    folders = {f"the {keys[0]}'s": folder_of(config, home) for keys, config in _sources(pipeline)}
+    archive = archive_of(pipeline.source, home)
+    folders |= {} if archive is None else {"the archive": archive}
+    folders |= {} if is_remote(lake) else {"the lake": str(path_of(lake))}
+    places = {name: str(home / path_of(side.files)) for name, side in pipeline.load.items()}
+    return [
+        PlaceProblem(("load", name, "files"), f"{place} and {whose} {folder} lie in each other",
+                     "Name a place outside: it is no source of records")
+        for name, place in places.items()
+        for whose, folder in folders.items()
+        if _meet(folder, place)
+    ]  # fmt: skip
 
 
 def _not_a_folder(folder: str) -> tuple[str, str] | None:
@@ -185,7 +213,7 @@ def _overlap(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
         if _feeds_itself(config, pipeline, folder, lake):
             what = f"{folder} and the lake {lake} lie in each other: records would come in again"
             found.append(PlaceProblem(keys, what, "Name a folder of the source's own"))
-    return found + _archive_overlaps(pipeline, home, lake)
+    return found + _archive_overlaps(pipeline, home, lake) + _side_overlaps(pipeline, home, lake)
 
 
 def _archive_overlaps(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:

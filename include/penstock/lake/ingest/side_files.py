@@ -3,24 +3,20 @@
 Content is stored once, and proposed; the door adopts it with its next plan.
 """
 
-import hashlib
-import io
 import logging
-from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv, parquet
 
-from penstock.columns.groups import group
-from penstock.columns.types import fields_of
 from penstock.config.pipeline import Pipeline
-from penstock.config.side import SideConfig
 from penstock.core.clock import Clock
-from penstock.core.errors import ConfigError, TransientError
+from penstock.core.errors import ConfigError
 from penstock.core.place import path_of
-from penstock.core.side import VERSION, SideJoin, SideTable
+from penstock.core.side import VERSION, SideTable
+from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.side_content import SidePlace, Stamp, UnfitError
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import decisions_of
 from penstock.lake.log.side import REFUSED, owner
@@ -29,12 +25,31 @@ from penstock.lake.storage.tables import Tables
 
 log = logging.getLogger(__name__)
 
-BROKEN = (pa.ArrowException, UnicodeError, ValueError, KeyError)
-"""What a file's content can make Arrow raise."""
+SETTLED = timedelta(seconds=2)
+"""Files that change are taken once they have not changed for so long: nobody writes them then."""
+LASTING = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+"""What does not pass by itself."""
 
 
-class UnfitError(ValueError):
-    """What the files hold cannot be used; says which, why, and the remedy."""
+@dataclass
+class _Seen:
+    """What is known of the files of a side table.
+
+    Attributes:
+        stamps: as they were at the last look.
+        since: since when they have been so.
+        done: whether they were dealt with.
+        version: what they hold, if that was taken.
+        offered: version of ``decisions`` at which that was the last word.
+        said: what was logged last.
+    """
+
+    stamps: list[Stamp] | None = None
+    since: datetime | None = None
+    done: bool = False
+    version: str = ""
+    offered: int = -1
+    said: str = ""
 
 
 class SideFiles:
@@ -48,119 +63,98 @@ class SideFiles:
     """
 
     def __init__(self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
-        self.tables, self.load, self.home, self.clock = tables, pipeline.load, home, clock
-        self.joins = [join for step in pipeline.specs for join in step.looked_up]
-        self._seen: dict[str, Any] = {}
+        self.tables, self.clock = tables, clock
+        self.decisions = Table(tables.decisions())
+        used = {join.table.name: join.table for s in pipeline.specs for join in s.looked_up}
+        self.places = [
+            SidePlace(table, home / path_of(config.files), config.format, pipeline.tz)
+            for name, table in used.items()
+            for config in [pipeline.load[name]]
+        ]
+        self._seen = {place.table.name: _Seen() for place in self.places}
 
     @property
     def owners(self) -> list[str]:
         """Whose decisions those of the side data are."""
-        return [owner(name) for name in self.load]
+        return [owner(place.table) for place in self.places]
 
     def look(self) -> None:
         """Take what has changed; what cannot be used is noted, and the former content holds on.
 
         Raises:
-            ConfigError: there is nothing to hold on to.
-            TransientError: the files cannot be read now, and there is nothing to hold on to.
+            ConfigError: what is there cannot be used, and there is nothing to hold on to.
+            SourceError: nothing is there, or it cannot be read now, and there is nothing to hold
+                on to: it is waited for.
         """
-        for name, config in self.load.items():
-            self._look(config.table(name), config)
+        for place in self.places:
+            self._look(place, self._seen[place.table.name])
 
-    def _look(self, table: SideTable, config: SideConfig) -> None:
-        name, place = table.name, self.home / path_of(config.files)
+    def _look(self, place: SidePlace, seen: _Seen) -> None:
         try:
-            files = _files(place, config.format)
-            stamps = [(path, s.st_size, s.st_mtime_ns) for path in files for s in [path.stat()]]
-            if self._seen.get(name) == stamps:
-                return
-            content = [(path, path.read_bytes()) for path in files]
-        except OSError as failed:
-            if not self._contents(name):
-                raise TransientError(f"load.{name}: {place}: {failed.strerror}") from failed
-            if self._seen.get(name) != str(failed):  # once: it is looked at again and again
-                log.warning("side data cannot be read now name=%s why=%s", name, failed)
-            self._seen[name] = str(failed)
-            return
-        try:
-            self._take(table, *_read(table, config, place, content))
+            self._take(place, seen)
         except UnfitError as wrong:
-            self._refuse(name, str(wrong))
-        self._seen[name] = stamps
+            self._unfit(place.table, str(wrong))
+            seen.version, seen.done = "", True
+        except (OSError, SourceError) as away:
+            self._away(place, seen, away)
+        if seen.version:
+            self._offer(place.table, seen)
 
-    def _take(self, table: SideTable, version: str, rows: pa.Table) -> None:
-        for join in self.joins:
-            if join.table == table:
-                _require_unique(join, rows)
-        known = self._contents(table.name)
-        if known and known[-1] == version:
+    def _take(self, place: SidePlace, seen: _Seen) -> None:
+        """Store what the files hold, if they are others than were dealt with."""
+        stamps = place.stamps()
+        if not self._is_new(place.table, seen, stamps):
             return
-        stored = Table(self.tables.side(table))
+        version, rows = place.read([path for path, *_ in stamps])
+        if place.stamps() != stamps:
+            return  # it changed meanwhile
+        self._store(place.table, version, rows)
+        self._note(place.table, "")
+        seen.version, seen.offered, seen.done = version, -1, True
+
+    def _away(self, place: SidePlace, seen: _Seen, why: OSError | SourceError) -> None:
+        """The files are not there, which is noted, or cannot be read now, which passes."""
+        table = place.table
+        if not self._contents(table):
+            raise SourceError(str(place.place), why) from why
+        if isinstance(why, LASTING):
+            said = f"{place.place}: {why.strerror}. Put it there, or name another place"
+            self._unfit(table, said)
+            seen.stamps, seen.version = None, ""
+        elif seen.said != str(why):  # once: it is looked at again and again
+            seen.said = str(why)
+            log.warning("side data cannot be read now name=%s why=%s", table.name, why)
+
+    def _is_new(self, table: SideTable, seen: _Seen, stamps: list[Stamp]) -> bool:
+        """Whether files are to be read: they are others, and nobody writes them any more."""
+        now = self.clock.now()
+        if seen.stamps != stamps:
+            seen.stamps, seen.since, seen.done = stamps, now, False
+        elif seen.done:
+            return False
+        assert seen.since is not None  # noqa: S101  set with the stamps
+        return now - seen.since >= SETTLED or not self._contents(table)
+
+    def _store(self, table: SideTable, version: str, rows: pa.Table) -> None:
         rows = rows.append_column(VERSION, pa.repeat(version, rows.num_rows))
-        stored.append(rows, f"side:{version}", 0)
-        log.info("side data taken name=%s version=%s rows=%d", table.name, version, rows.num_rows)
-        proposed.offer(self.tables, owner(table.name), version, self.clock)
+        if Table(self.tables.side(table)).append(rows, f"side:{version}", 0):
+            log.info("side data taken name=%s version=%s rows=%d", table.name, version, len(rows))
 
-    def _contents(self, name: str) -> list[str]:
+    def _offer(self, table: SideTable, seen: _Seen) -> None:
+        """See that what the files hold is the last that was decided or proposed, whoever did."""
+        if self.decisions.refresh().version() != seen.offered:
+            proposed.offer(self.tables, owner(table), seen.version, self.clock)
+            seen.offered = self.decisions.refresh().version()
+
+    def _contents(self, table: SideTable) -> list[str]:
         """Versions that were decided, or proposed since, in order."""
-        return proposed.values(decisions_of(Table(self.tables.decisions()), owner(name)))
+        return proposed.values(decisions_of(self.decisions, owner(table)))
 
-    def _refuse(self, name: str, why: str) -> None:
-        if not self._contents(name):
-            raise ConfigError(f"load.{name}: {why}")
-        log.warning("side data refused name=%s why=%s", name, why)
-        proposed.note(self.tables, owner(name), REFUSED, why, self.clock)
+    def _unfit(self, table: SideTable, why: str) -> None:
+        if not self._contents(table):
+            raise ConfigError(f"load.{table.name}: {why}")
+        if self._note(table, why):
+            log.warning("side data refused name=%s why=%s", table.name, why)
 
-
-def _files(place: Path, form: str) -> list[Path]:
-    """A file, or those of a folder, in the order of their names."""
-    if not place.is_dir():
-        return [place]
-    return sorted(p for p in place.glob(f"*.{form}") if not p.name.startswith((".", "_")))
-
-
-def _read(
-    table: SideTable, config: SideConfig, place: Path, content: Sequence[tuple[Path, bytes]]
-) -> tuple[str, pa.Table]:
-    """The version's name, and its rows."""
-    if not content:
-        raise UnfitError(f"{place}: no .{config.format} file is there. Put one there")
-    digest, parts = hashlib.sha256(), list[pa.Table]()
-    schema = pa.schema(fields_of(table.columns))
-    for path, held in content:
-        digest.update(held)
-        try:
-            parts.append(READ[config.format](held, schema).cast(schema))
-        except BROKEN as wrong:
-            said = str(wrong.args[0]).splitlines()[0]
-            raise UnfitError(f"{path}: {said}. Mend the file, or load.{table.name}") from wrong
-    return digest.hexdigest()[:16], pa.concat_tables(parts)
-
-
-def _csv(held: bytes, schema: pa.Schema) -> pa.Table:
-    options = csv.ConvertOptions(
-        column_types=schema, include_columns=schema.names, strings_can_be_null=True
-    )
-    return csv.read_csv(io.BytesIO(held), convert_options=options)
-
-
-def _parquet(held: bytes, schema: pa.Schema) -> pa.Table:
-    file = parquet.ParquetFile(io.BytesIO(held))
-    missing = [name for name in schema.names if name not in file.schema_arrow.names]
-    if missing:
-        raise KeyError(f"no column {', '.join(missing)}")
-    return file.read(columns=schema.names).select(schema.names)
-
-
-READ = {"csv": _csv, "parquet": _parquet}
-
-
-def _require_unique(join: SideJoin, rows: pa.Table) -> None:
-    """Refuse two rows that a step could not tell apart."""
-    ids, first = group([rows[key] for key in join.keys], rows.num_rows)
-    if len(first) == rows.num_rows:
-        return
-    seen = set[int]()
-    twice = next(at for at, number in enumerate(ids) if number in seen or seen.add(number))
-    which = ", ".join(f"{key} = {rows[key][twice].as_py()}" for key in join.keys)
-    raise UnfitError(f"two rows have {which}. Leave one of them out")
+    def _note(self, table: SideTable, why: str) -> bool:
+        return proposed.note(self.tables, owner(table), REFUSED, why, self.clock)

@@ -8,7 +8,7 @@ the fold stays a function of the log and of decisions that stood before they too
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +28,8 @@ FIRST, CHANGED = "first", "changed"
 
 
 def _decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for row in rows if row["what"] in {SLACK, SIDE}]
+    found = [row for row in rows if row["what"] in {SLACK, SIDE}]
+    return sorted(found, key=lambda row: (row["block"], row["reason"] != FIRST))
 
 
 def _open(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -45,7 +46,8 @@ def declared(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
 
 def values(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What was decided, and what was proposed since."""
-    return [row["value"] for row in (*_decided(rows), *_open(rows))]
+    decided = [held(r["value"])[0] if r["what"] == SIDE else r["value"] for r in _decided(rows)]
+    return [*decided, *(row["value"] for row in _open(rows))]
 
 
 def in_force(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
@@ -62,30 +64,64 @@ def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock:
 
 
 def offer(tables: Tables, owner: str, version: str, clock: Clock) -> None:
-    """Ask for another content of a side table; the first one holds at once, for all of the log."""
+    """Ask for a content of a side table, unless it was the last that was decided or asked for.
+
+    The first one holds at once, for all of the log.
+    """
     table = Table(tables.decisions())
-    if _decided(decisions_of(table, owner)):
-        _propose(table, owner, version, CHANGED, clock.now())
-        return
-    row = _row(owner, 0, SIDE, version, FIRST, clock.now())
-    table.append(_rows(table, row), f"{FIRST}:{owner}", 0)
+    while values(rows := decisions_of(table, owner))[-1:] != [version]:
+        if _decided(rows):
+            _propose(table, owner, version, CHANGED, clock.now())
+        else:  # whoever is first
+            row = _row(owner, 0, SIDE, held_from(version, 0), FIRST, clock.now())
+            table.append(_rows(table, row), f"{FIRST}:{owner}", 0)
 
 
-def note(tables: Tables, owner: str, what: str, value: str, clock: Clock) -> None:
-    """Write down something that decides nothing, unless it was the last such thing."""
+def note(tables: Tables, owner: str, what: str, value: str, clock: Clock) -> bool:
+    """Write down something that decides nothing, unless it was the last such thing.
+
+    Args:
+        tables: of the pipeline.
+        owner: of what it speaks.
+        what: kind of note.
+        value: the note; empty: what was noted last is so no more.
+        clock: tells when.
+
+    Returns:
+        Whether this call did.
+    """
     table = Table(tables.decisions())
-    former = [r["value"] for r in decisions_of(table, owner) if r["what"] == what]
-    if former[-1:] != [value]:
-        row = _row(owner, None, what, value, "", clock.now())
-        table.append(_rows(table, row), f"note:{owner}", len(former))
+    rows = decisions_of(table, owner)
+    former = [r["value"] for r in rows if r["what"] == what]
+    if (former[-1:] or [""]) == [value]:
+        return False
+    row = _row(owner, None, what, value, "", _after(rows, clock.now()))
+    return table.append(_rows(table, row), f"note:{owner}", len(former))
 
 
 def _propose(table: Table, owner: str, value: str, reason: str, at: datetime) -> None:
     rows = decisions_of(table, owner)
-    row = _row(owner, None, PROPOSAL, value, reason, at)
+    row = _row(owner, None, PROPOSAL, value, reason, _after(rows, at))
     row["decided_before"] = len(_decided(rows))
     number = sum(r["what"] == PROPOSAL for r in rows)
     table.append(_rows(table, row), f"{PROPOSAL}:{owner}", number)
+
+
+def _after(rows: Sequence[dict[str, Any]], at: datetime) -> datetime:
+    """An instant after all that was said: a clock may step back, and the last word counts."""
+    newest = max((row["decided_at"] for row in rows), default=at)
+    return at if at > newest or not rows else newest + timedelta(microseconds=1)
+
+
+def held_from(version: str, seq: int) -> str:
+    """What a decision says of a content: which, and the position from which on it holds."""
+    return f"{version}@{seq}"
+
+
+def held(value: str) -> tuple[str, int]:
+    """What ``held_from`` was given."""
+    version, _, seq = value.rpartition("@")
+    return version, int(seq)
 
 
 def waiting(table: Table, owners: Sequence[str]) -> str | None:
@@ -103,19 +139,21 @@ def waiting(table: Table, owners: Sequence[str]) -> str | None:
     return json.dumps(found) if found else None
 
 
-def adopt(table: Table, text: str, plan: int, block: int, at: datetime) -> None:
+def adopt(table: Table, text: str, plan: int, begins: tuple[int, int], at: datetime) -> None:
     """Write down what a plan adopts; it holds from the plan's first block. Twice is once.
 
     Args:
         table: of decisions.
         text: what ``waiting`` gave the plan.
         plan: its number.
-        block: its first one.
+        begins: its first block, and its first position.
         at: when it was planned: what the pipeline file has asked for since stays in force.
     """
+    block, seq = begins
     for owner, (value, reason) in json.loads(text).items():
-        what = SIDE if reason == CHANGED else SLACK
-        row = _row(owner, block, what, value, reason, at)
+        side = reason == CHANGED
+        row = _row(owner, block, SIDE if side else SLACK, held_from(value, seq) if side else value,
+                   reason, at)  # fmt: skip
         table.append(_rows(table, row), f"{ADOPTED}:{owner}", plan)
 
 

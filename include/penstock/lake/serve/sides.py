@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.config.pipeline import Pipeline
 from penstock.lake.log.blocks import SIDE, decisions_of
-from penstock.lake.log.side import REFUSED, SideReader, owner
+from penstock.lake.log.side import REFUSED, SideReader, content, owner
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 
@@ -33,11 +33,13 @@ def sides(tables: Tables, pipeline: Pipeline) -> list[SideState]:
     decisions, reader = Table(tables.decisions()), SideReader(tables)
     found = []
     for name, table in pipeline.sides.items():
-        told = sorted(decisions_of(decisions, owner(name)), key=lambda row: row["decided_at"])
-        last = told[-1] if told else None
-        refused = last["value"] if last is not None and last["what"] == REFUSED else ""
-        taken = any(row["what"] == SIDE for row in told)
-        versions = reader(table) if taken else []
-        rows, first = (versions[-1].rows.num_rows, versions[-1].first) if taken else (None, 0)
-        found.append(SideState(name, rows, first, len(versions), refused))
+        told = decisions_of(decisions, owner(table))
+        refused = "".join([row["value"] for row in told if row["what"] == REFUSED][-1:])
+        if not any(row["what"] == SIDE for row in told):
+            found.append(SideState(name, None, 0, 0, refused))
+            continue
+        begun = reader.begun(table)
+        first, version = begun[-1]
+        rows = content(tables, table, version).num_rows
+        found.append(SideState(name, rows, first, len(begun), refused))
     return found

@@ -117,9 +117,10 @@ class Tables:
         )
 
     def decisions(self) -> TableSpec:
-        """One slack of a step with its first block, a proposal, or a word on a file, a row.
+        """One slack of a step, or content of a side table, with its first block, a row.
 
-        A proposal holds from no block; ``decided_before`` counts the slacks decided before it.
+        Or a proposal, which holds from no block (``decided_before`` counts what was decided before
+        it), or a word on a file. A content stands as ``content@position``.
         """
         return TableSpec(
             self.uri("decisions"),

@@ -16,6 +16,7 @@ load:
     files: limits.csv
     format: csv
     columns: {a: string, b: string, lane: long, speed: double, seconds: double}
+    keys: [a, b]
 steps:
   fake:
     kind: lookup
@@ -62,19 +63,27 @@ def test_other_columns_are_another_step_and_no_side_data_is_the_step_of_before(
     ("old", "new", "problem"),
     [
         ("load: {limits: {a: old.site, b: new.site}}", "load: {limit: {a: old.site}}",
-         "p.yaml:16  steps.fake.load.limit  limit is not among the side data at load (there:"
+         "p.yaml:17  steps.fake.load.limit  limit is not among the side data at load (there:"
          " limits)"),
         ("{a: old.site, b", "{c: old.site, b",
-         "p.yaml:16  steps.fake.load.limits.c  limits has no column c (it has: a, b, lane, speed,"
+         "p.yaml:17  steps.fake.load.limits.c  limits has no column c (it has: a, b, lane, speed,"
          " seconds)"),
-        ("{a: old.site", "{a: old.plate", "p.yaml:16  steps.fake.load.limits.a  old.plate is no"
+        ("{a: old.site", "{a: old.plate", "p.yaml:17  steps.fake.load.limits.a  old.plate is no"
          " column of the two records (new.site, new.lane, new.speed, old.site, old.lane,"
          " old.speed)"),
-        ("{a: old.site", "{a: old.lane", "p.yaml:16  steps.fake.load.limits.a  limits.a is string,"
+        ("{a: old.site", "{a: old.lane", "p.yaml:17  steps.fake.load.limits.a  limits.a is string,"
          " old.lane long: they can never be equal. Make them alike"),
-        ("{a: old.site", "{speed: old.speed", "p.yaml:16  steps.fake.load.limits.speed  speed is a"
-         " double, which does not compare safely"),
-        ("limits.seconds", "limits.minutes", "p.yaml:17  steps.fake.alarm  column limits.minutes is"
+        ("{a: old.site, b: new.site}", "{a: old.site, b: new.site, lane: old.lane}",
+         "p.yaml:17  steps.fake.load.limits.lane  lane is no key of limits (keys: a, b)"),
+        ("{a: old.site, b: new.site}", "{a: old.site}", "p.yaml:17  steps.fake.load.limits  a row"
+         " is found by b, too. Name it, as in limits: {b: old.COLUMN}"),
+        ("keys: [a, b]", "keys: [a, c]", "p.yaml:5  load.limits  keys: c is not among the columns"
+         " (a, b, lane, speed, seconds)"),
+        ("keys: [a, b]", "keys: [a, a]", "p.yaml:5  load.limits  keys: a stands twice"),
+        ("keys: [a, b]", "keys: [speed]", "p.yaml:5  load.limits  keys: speed is a double, which"
+         " does not compare safely"),
+        ("    keys: [a, b]\n", "", "p.yaml:5  load.limits.keys  "),
+        ("limits.seconds", "limits.minutes", "p.yaml:18  steps.fake.alarm  column limits.minutes is"
          " not declared: add it under columns (declared: apart, limits.lane, limits.seconds,"
          " limits.speed, new.lane, new.site, new.speed, old.lane, old.site, old.speed)"),
         ("files: limits.csv", "files: s3://limits.csv", "p.yaml:6  load.limits.files  s3:// cannot"
@@ -84,11 +93,20 @@ def test_other_columns_are_another_step_and_no_side_data_is_the_step_of_before(
         ("{a: string, b: string,", "{a: string, b: string, A: long,",
          "p.yaml:5  load.limits  columns a and A differ only in case"),
         ("format: csv", "format: jsonl", "p.yaml:7  load.limits.format  "),
-        ("{limits: {a: old.site, b: new.site}}", "{limits: {}}", "p.yaml:16  steps.fake.load.limits"
-         "  by which columns? Name them, as in limits: {a: old.COLUMN}"),
+        ("{limits: {a: old.site, b: new.site}}", "{limits: {}}", "p.yaml:17  steps.fake.load.limits"
+         "  a row is found by a, too. Name it, as in limits: {a: old.COLUMN}"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_where(tmp_path: Path, old: str, new: str, problem: str) -> None:
     found = said(tmp_path, old, new)
     assert len(found) == 1, found
     assert found[0].startswith(problem), found
+
+
+@pytest.mark.parametrize("name", ["new", "old", "apart"])
+def test_a_name_that_means_something_in_a_condition_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(GOOD.replace("limits", name))
+    _, problems = read_pipeline(path)
+    assert any(f"{name} means something here already. Rename the side table" in str(problem)
+               for problem in problems)  # fmt: skip
