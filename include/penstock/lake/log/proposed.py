@@ -29,7 +29,7 @@ FIRST, CHANGED = "first", "changed"
 
 def _decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     found = [row for row in rows if row["what"] in {SLACK, SIDE}]
-    return sorted(found, key=lambda row: (row["block"], row["reason"] != FIRST))
+    return sorted(found, key=lambda row: bool(row["reason"] != FIRST))
 
 
 def _open(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -65,7 +65,7 @@ class SideReader:
         """
         rows = decisions_of(Table(self.tables.decisions()), owner(table))
         rows = [row for row in rows if row["what"] == SIDE]
-        rows.sort(key=lambda row: (row["block"], row["reason"] != FIRST))
+        rows.sort(key=lambda row: bool(row["reason"] != FIRST))
         found = [held(row["value"]) for row in rows]
         if not found:
             raise TransientError(
