@@ -381,7 +381,7 @@ class Pipeline(Intake, Named):
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """Columns some step uses as a key: none of them may be missing in a record."""
-        return tuple(sorted({key.name for spec in self.specs for key in spec.keys}))
+        return tuple(sorted({key.name for spec in self.specs for key in spec.required}))
 
     @cached_property
     def digest(self) -> str:

@@ -8,7 +8,7 @@ needs Spark. CONTRIBUTING says what each part holds.
 from importlib import import_module
 from typing import Any
 
-KINDS = ("aggregate", "latest", "lookup")
+KINDS = ("aggregate", "latest", "lookup", "custom")
 USUAL = KINDS[0]
 """Of a step that names none."""
 

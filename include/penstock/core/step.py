@@ -32,6 +32,8 @@ class StepSpec(ABC):
     by_key: ClassVar[bool] = False
     """Whether an answer hangs on the records of its key wherever they stand, so that a late one may
     take answers back, and records are counted, not pairs; else on those of its window alone."""
+    told_by: ClassVar[str] = ""
+    """Column of such an answer: the position of the record that it was told with."""
 
     name: str
     keys: tuple[Column, ...]
@@ -69,6 +71,11 @@ class StepSpec(ABC):
         return identity.fingerprint(self)
 
     @property
+    def required(self) -> tuple[Column, ...]:
+        """Columns that a record must have: the keys, as far as they are its own."""
+        return self.keys
+
+    @property
     def key_names(self) -> tuple[str, ...]:
         """Names of the key columns."""
         return tuple(key.name for key in self.keys)
@@ -86,7 +93,8 @@ class StepSpec(ABC):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of ``events`` the step reads, besides event time and position; sorted."""
-        return tuple(sorted({*self.key_names} | columns_of(self.where) | self.reads))
+        required = {column.name for column in self.required}
+        return tuple(sorted(required | columns_of(self.where) | self.reads))
 
 
 def measures_of(step: StepSpec) -> tuple[MeasureSpec, ...]:

@@ -36,9 +36,10 @@ class AlarmComparison(Comparison):
         found = records(self.frames, self.tables, self.types, step, at, self.scope)
         found, keep = self.frames.keep(found), self.frames.keep
         sides = sides_of(self.frames, self.tables, step)
-        must, late = truth_of(step).told(found, step, at.epoch.seq, sides, keep)
+        every = truth_of(step).alarms(found, step, sides)
+        must, late = truth_of(step).told(found, every, step, at.epoch.seq, sides, keep)
         return (
-            self._alarms(truth_of(step).alarms(found, step, sides), must)
+            self._alarms(every, must)
             .unionByName(self._late_records(late), allowMissingColumns=True)
             .unionByName(self._all(found), allowMissingColumns=True)
             .withColumn("faults$", faults())
@@ -53,7 +54,7 @@ class AlarmComparison(Comparison):
         both = both.join(waits, [*step.key_names], "left")
         pending, since = F.col("waits_since$").isNotNull(), F.col("waits_since$")
         if self.history_waits:
-            owed = (F.col("new_seq") <= F.lit(at.epoch.seq)) & F.col("found$").isNull()
+            owed = (F.col(step.told_by) <= F.lit(at.epoch.seq)) & F.col("found$").isNull()
             started = F.timestamp_micros(F.lit(micros(at.epoch.started)))
             pending, since = pending | owed, F.least(since, F.when(owed, started))
         alike = reduce(lambda a, b: a & b, map(truth_of(step).same, step.values), F.lit(True))

@@ -59,12 +59,12 @@ def records(
     events = frames.load(tables.events(dict(types)), within)
     events = events.where(F.col("arrival_seq") <= at.sealed.seq)
     events = events.where(inside("event_time", scope, more))
-    known = {**types, **{key.name: key.type for key in step.keys}}
+    known = {**types, **{column.name: column.type for column in step.required}}
     for name in step.columns:
         if name not in events.columns:
             events = events.withColumn(name, F.lit(None).cast(SQL_TYPES[known[name]]))
-    for key in step.key_names:  # declared later than the record came: it has no answer
-        events = events.where(F.col(key).isNotNull())
+    for column in step.required:  # declared later than the record came: it has no answer
+        events = events.where(F.col(column.name).isNotNull())
     if step.where is not None:
         events = events.where(F.expr(to_sql(step.where)))
     cell, rows = cells(scope, at.sealed.seq)

@@ -1,6 +1,7 @@
 """Runs of observations: what is found is what is kept, however they were merged."""
 
 import random
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from penstock.columns.groups import hash_rows
 from penstock.kinds.keyed import runs as module
 from penstock.kinds.keyed.kept import NEVER
-from penstock.kinds.keyed.runs import DROPPED, HASH, SEQ, TIME, Manifest, Run, Runs
+from penstock.kinds.keyed.runs import HASH, SEQ, TIME, Manifest, Run, Runs
+from penstock.kinds.lookup.trimmed import DROPPED, trimmed
 
 SCHEMA = pa.schema([(HASH, pa.int64()), ("plate", pa.string()), (TIME, pa.int64()),
                     (SEQ, pa.int64()), (DROPPED, pa.int64()), ("site", pa.string())])  # fmt: skip
@@ -32,7 +34,10 @@ def test_what_is_found_holds_the_last_of_each_key(
 ) -> None:
     monkeypatch.setattr(module, "SMALL", 16)
     draw = random.Random(keep)  # noqa: S311
-    runs, manifest = Runs(tmp_path / "runs", ["plate"], keep), Manifest()
+    runs, manifest = (
+        Runs(tmp_path / "runs", partial(trimmed, keys=["plate"], keep=keep)),
+        Manifest(),
+    )
     every: list[tuple[str, int, int]] = []
     for number in range(60):
         fresh = observations(draw, len(every), draw.randrange(12))
@@ -54,7 +59,7 @@ def test_what_is_found_holds_the_last_of_each_key(
 
 def test_a_merged_run_stays_until_nobody_can_ask_for_it(tmp_path: Path) -> None:
     draw = random.Random(1)  # noqa: S311
-    runs, manifest = Runs(tmp_path, ["plate"], 1), Manifest()
+    runs, manifest = Runs(tmp_path, partial(trimmed, keys=["plate"], keep=1)), Manifest()
     for number in range(module.FAN):
         former, manifest = manifest, runs.added(manifest, observations(draw, number, 1), number)
     assert len(manifest.runs) == 1

@@ -11,9 +11,10 @@ from penstock.core.measure import ColumnType
 from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.keyed.kept import NEVER
-from penstock.kinds.keyed.runs import DROPPED, SEQ, TIME
+from penstock.kinds.keyed.runs import SEQ, TIME
 from penstock.kinds.lookup.search import Search
 from penstock.kinds.lookup.spec import LookupSpec, Pairs
+from penstock.kinds.lookup.trimmed import DROPPED
 from tests import lookup_model as model
 from tests.lookup_model import Kept, Lake, LookUp, Record
 from tests.speed import none

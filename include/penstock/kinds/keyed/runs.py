@@ -1,9 +1,9 @@
-"""The last observations of each key, in files that never change, sorted by a hash of the keys.
+"""What is kept of each key, in files that never change, sorted by a hash of the keys.
 
 A micro-batch adds one file, a *run*, and reads only what it asks for: a key is found by bisection,
 in pages that the operating system keeps in memory while there is room. So a state may be larger
-than memory, and a restart reads nothing. Runs of about one size are merged, and what is not among
-the last observations of its key is dropped then. Source: log-structured merge trees, tiered.
+than memory, and a restart reads nothing. Runs of about one size are merged, as their
+kind says: what need not be kept any more goes then. Source: log-structured merge trees, tiered.
 
 A manifest says which runs there are. Whoever keeps it keeps the state: a run that none names is
 nothing, and one that was merged stays for a while, for a micro-batch that is repeated.
@@ -11,7 +11,7 @@ nothing, and one that was merged stays for a while, for a micro-batch that is re
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -20,12 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.arrays import Longs
-from penstock.columns.groups import group
-from penstock.kinds.keyed.kept import NEVER
 
-HASH, TIME, SEQ, DROPPED = "hash", "time_us", "arrival_seq", "dropped_us"
-OWN = (HASH, TIME, SEQ, DROPPED)
-"""Columns of every run beside those of the step: keys, and what is kept."""
+HASH, TIME, SEQ = "hash", "time_us", "arrival_seq"
+"""Columns of runs beside those of the step: keys, and what is kept."""
 FAN = 8
 """So many runs of one size become one."""
 SMALL = 4_096
@@ -36,7 +33,7 @@ REPEATED = 16
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A file, and how many observations it holds."""
+    """A file, and how many rows it holds."""
 
     name: str
     rows: int
@@ -68,15 +65,14 @@ class Runs:
 
     Args:
         folder: where they lie; all nodes see it.
-        keys: names of the key columns.
-        keep: observations of a key.
+        merged: what is kept of the rows of several runs.
     """
 
-    def __init__(self, folder: Path, keys: Sequence[str], keep: int) -> None:
-        self.folder, self.keys, self.keep = folder, tuple(keys), keep
+    def __init__(self, folder: Path, merged: Callable[[pa.Table], pa.Table]) -> None:
+        self.folder, self.merged = folder, merged
 
     def found(self, manifest: Manifest, hashes: Longs, schema: pa.Schema) -> pa.Table:
-        """Observations of the keys with some hashes, and perhaps older ones than are kept.
+        """Rows of the keys with some hashes, merged or not.
 
         Args:
             manifest: of the state.
@@ -95,11 +91,11 @@ class Runs:
         return table.take(pa.array(np.repeat(low, count) + nth))
 
     def added(self, manifest: Manifest, fresh: pa.Table, number: int) -> Manifest:
-        """The state with more observations; runs are merged where there are many of one size.
+        """The state with more rows; runs are merged where there are many of one size.
 
         Args:
             manifest: of the state before.
-            fresh: the observations.
+            fresh: the rows.
             number: of the micro-batch.
         """
         manifest = self._forgotten(manifest, number)
@@ -107,27 +103,11 @@ class Runs:
             return manifest
         manifest = replace(manifest, runs=(*manifest.runs, self._written(fresh)))
         while some := _too_many(manifest.runs):
-            table = self.trimmed(pa.concat_tables([self._opened(run) for run in some]))
+            table = self.merged(pa.concat_tables([self._opened(run) for run in some]))
             left = tuple(run for run in manifest.runs if run not in some)
             merged = (*manifest.merged, *((number, run.name) for run in some))
             manifest = Manifest((self._written(table), *left), merged)
         return manifest
-
-    def trimmed(self, table: pa.Table) -> pa.Table:
-        """Without what is not among the last of its key; the newest row says that it was there."""
-        ids, _ = group([table[key] for key in self.keys], table.num_rows)
-        times, seqs = np.asarray(table[TIME]), np.asarray(table[SEQ])
-        order = np.lexsort((seqs, times, ids))
-        ends = np.flatnonzero(np.diff(ids[order], append=-1))
-        counts = np.diff(ends, prepend=-1)
-        age = np.repeat(ends, counts) - np.arange(len(order))
-        gone = np.where(age >= self.keep, times[order], NEVER)
-        gone = np.maximum(gone, np.asarray(table[DROPPED])[order])
-        dropped = np.full(len(order), NEVER)
-        dropped[ends] = np.maximum.reduceat(gone, ends - counts + 1) if len(ends) else ends
-        at = table.schema.get_field_index(DROPPED)
-        kept = table.take(pa.array(order)).set_column(at, DROPPED, pa.array(dropped))
-        return kept.filter(pa.array(age < self.keep))
 
     def _written(self, table: pa.Table) -> Run:
         order = np.argsort(np.asarray(table[HASH]), kind="stable")

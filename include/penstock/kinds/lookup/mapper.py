@@ -9,8 +9,9 @@ from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
 from penstock.kinds.classes import Classes
 from penstock.kinds.keyed.kept import NEVER
-from penstock.kinds.keyed.runs import DROPPED, HASH, SEQ, TIME
+from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.lookup.spec import LookupSpec
+from penstock.kinds.lookup.trimmed import DROPPED
 from penstock.kinds.lookup.wire import Wire
 
 READ = ("arrival_seq", "event_time")

@@ -1,6 +1,5 @@
 """Reduce: each record is compared with what is kept of its key."""
 
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +10,15 @@ from penstock.columns.arrays import Longs
 from penstock.columns.types import INSTANT
 from penstock.columns.windows import panes_of
 from penstock.kinds.classes import Classes
-from penstock.kinds.frame import Advance, Reduced, State, write_state
-from penstock.kinds.keyed.runs import HASH, SEQ, TIME, Manifest, Runs
+from penstock.kinds.frame import Advance, Reduced, State
+from penstock.kinds.keyed.runs import HASH, SEQ, TIME
+from penstock.kinds.keyed.state import KeyedState
 from penstock.kinds.lookup.search import Found, Search
 from penstock.kinds.lookup.spec import SEQS, TIMES, LookupSpec
+from penstock.kinds.lookup.trimmed import trimmed
 from penstock.kinds.lookup.wire import Wire
 from penstock.kinds.side import Sides
 
-MANIFEST = (0, 0)
-"""Where Spark's state says which runs there are."""
 TWO = 2
 """Records of an alarm."""
 
@@ -28,8 +27,11 @@ class Reducer:
     """A look-up's state, one shard at a time."""
 
     def __init__(self, step: LookupSpec, state: State, folder: Path, sides: Sides) -> None:
-        self.step, self.wire, self.state, self.sides = step, Wire(step), state, sides
-        self.runs = Runs(folder, step.key_names, step.keep)
+        self.step, self.wire, self.sides = step, Wire(step), sides
+        self.state = KeyedState(state, folder, self._trimmed)
+
+    def _trimmed(self, observations: pa.Table) -> pa.Table:
+        return trimmed(observations, self.step.key_names, self.step.keep)
 
     def reduce(self, advance: Advance, parts: pa.Table, seed: pa.Table) -> Reduced:
         """Compare a micro-batch's records, and keep them.
@@ -39,18 +41,13 @@ class Reducer:
             parts: its records.
             seed: the records before its generation.
         """
-        if advance.first:
-            self.state.clear()
-        manifest = self._load()
-        if seed.num_rows:
-            manifest = self.runs.added(manifest, self.runs.trimmed(seed), advance.number)
+        manifest = self.state.begun(advance, seed)
         hashes = np.unique(np.asarray(parts[HASH]))
-        before = self.runs.found(manifest, hashes, self.wire.parts)
+        before = self.state.found(manifest, hashes, self.wire.parts)
         pool = pa.concat_tables([before, parts])
         fresh = np.arange(before.num_rows, pool.num_rows)
         told = Search(self.step, pool, self.sides).found(fresh)
-        mine = self.runs.trimmed(parts)
-        write_state(self.state, MANIFEST, lambda: self.runs.added(manifest, mine, advance.number))
+        self.state.add(advance, manifest, self._trimmed(parts))
         late, on_time = len(told.late), len(fresh) - len(told.late)
         classes = Classes()
         classes.count(len(fresh), np.asarray(pool[TIME])[told.late], 0)
@@ -58,13 +55,6 @@ class Reducer:
             late_records(self.wire, pool, told.late), alarms(self.wire, pool, told),
             0, late, on_time, classes,
         )  # fmt: skip
-
-    def _load(self) -> Manifest:
-        stored = self.state.getValue(MANIFEST)
-        if stored is None:
-            return Manifest()
-        manifest: Manifest = pickle.loads(stored[0])  # noqa: S301  written by reduce
-        return manifest
 
 
 def late_records(wire: Wire, pool: pa.Table, rows: Longs) -> pa.Table:

@@ -13,8 +13,9 @@ from penstock.columns.arrays import Longs
 from penstock.columns.expressions import true_for
 from penstock.columns.groups import group
 from penstock.kinds.keyed.kept import NEVER, Bools, Compared, Pool, compared
-from penstock.kinds.keyed.runs import DROPPED, SEQ, TIME
+from penstock.kinds.keyed.runs import SEQ, TIME
 from penstock.kinds.lookup.spec import APART, LookupSpec, Pairs
+from penstock.kinds.lookup.trimmed import DROPPED
 from penstock.kinds.side import Sides, looked_up
 
 SECOND = 1_000_000

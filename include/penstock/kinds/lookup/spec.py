@@ -40,6 +40,7 @@ class LookupSpec(StepSpec):
 
     kind: ClassVar[str] = "lookup"
     by_key: ClassVar[bool] = True
+    told_by: ClassVar[str] = SEQS[0].name
 
     keep: int
     pairs: Pairs

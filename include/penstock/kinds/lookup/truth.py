@@ -56,12 +56,18 @@ def _known_by(step: LookupSpec) -> list[Column]:
 
 
 def told(
-    records: DataFrame, step: LookupSpec, epoch: int, sides: Sides, keep: Keep
+    records: DataFrame,
+    every: DataFrame,
+    step: LookupSpec,
+    epoch: int,
+    sides: Sides,
+    keep: Keep,
 ) -> tuple[DataFrame, DataFrame]:
     """What the stream must have said of the records after its epoch's start.
 
     Args:
         records: all of them.
+        every: all their alarms, which the stream need not have told.
         step: the look-up.
         epoch: position of its epoch's start.
         sides: side data.
@@ -70,6 +76,7 @@ def told(
     Returns:
         What alarms are known by; window, keys and ``arrival_seq`` of late records.
     """
+    del every
     side = _sides(records, step)
     seen = F.struct("arrival_seq", F.unix_micros("event_time").alias("time"))
     walked = F.udf(partial(_walked, step.keep, step.reach, epoch), FINDINGS, useArrow=False)

@@ -6,9 +6,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.columns.types import fields_of
-from penstock.kinds.keyed.runs import DROPPED, HASH, SEQ, TIME
+from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.lookup.layout import AlarmLayout
 from penstock.kinds.lookup.spec import SEQS, LookupSpec
+from penstock.kinds.lookup.trimmed import DROPPED
 from penstock.kinds.wire import Way
 
 

@@ -20,8 +20,9 @@ def taken(tables: Tables, step: StepSpec, first: int, last: int) -> Longs:
         first: where to begin.
         last: where to end.
     """
-    known = {column.name: column.type for column in (*step.keys, *read_by(step.where))}
+    known = {column.name: column.type for column in (*step.required, *read_by(step.where))}
     within = Spans("arrival_seq", ((first, last),))
     rows = read_table(Table(tables.events(known)), ["arrival_seq", *known], within=within)
-    rows = rows_with(step.key_names, rows_where(step.where, rows))
+    required = [column.name for column in step.required]
+    rows = rows_with(required, rows_where(step.where, rows))
     return np.sort(np.asarray(rows["arrival_seq"]))

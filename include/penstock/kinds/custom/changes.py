@@ -1,0 +1,100 @@
+"""Which records change what is said of their keys: a function of the log, wherever it is cut."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.arrays import Longs
+from penstock.columns.groups import group
+from penstock.columns.types import INSTANT
+from penstock.columns.windows import panes_of
+from penstock.kinds.custom.scan import reduced, running
+from penstock.kinds.custom.spec import WHEN, WHICH
+from penstock.kinds.custom.wire import COUNTED, REDUCED, Wire
+from penstock.kinds.keyed.runs import SEQ, TIME
+
+Bools = npt.NDArray[np.bool_]
+
+
+def merged(wire: Wire, rows: pa.Table) -> pa.Table:
+    """One state for each key.
+
+    Args:
+        wire: of the step.
+        rows: as its ``parts``.
+    """
+    rows = rows.filter(pc.greater(rows[REDUCED], 0))
+    if not rows.num_rows:
+        return rows
+    rows, ids = _in_order(wire, rows)
+    ends = np.flatnonzero(np.diff(ids, append=-1))
+    states = reduced(wire.calls.merge, wire.states(rows), ids)
+    counts = np.add.reduceat(np.asarray(rows[REDUCED]), np.append(0, ends[:-1] + 1))
+    rows = wire.with_states(rows.take(pa.array(ends)), states)
+    for name, values in ((REDUCED, counts), (COUNTED, np.zeros(len(ends), np.int64))):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(values))
+    return rows.cast(wire.parts)
+
+
+def changes(wire: Wire, before: pa.Table, parts: pa.Table) -> pa.Table:
+    """Answers of records, as ``answers`` of the wire: of those that change what is said.
+
+    Args:
+        wire: of the step.
+        before: what is kept of their keys, merged: one row a key.
+        parts: of the records, which all came later.
+    """
+    count = before.num_rows
+    parts = parts.filter(pc.greater(parts[REDUCED], 0))
+    rows = pa.concat_tables([before, parts])
+    if not rows.num_rows:
+        return wire.answers.empty_table()
+    new = np.arange(rows.num_rows) >= count
+    rows, ids, new = _sorted(wire, rows, new)
+    starts = np.flatnonzero(np.diff(ids, prepend=-1))
+    first = np.repeat(starts, np.diff(starts, append=len(ids)))
+    states = running(wire.calls.merge, wire.states(rows), first)
+    said = wire.calls.finish(states)
+    place = np.arange(len(ids))
+    told = np.flatnonzero(new & ((place == first) | _differs(said)))
+    totals = np.cumsum(np.asarray(rows[REDUCED]))
+    totals -= (totals - np.asarray(rows[REDUCED]))[first]
+    return _answers(wire, rows, said, totals, told)
+
+
+def _answers(wire: Wire, rows: pa.Table, said: pa.Table, totals: Longs, told: Longs) -> pa.Table:
+    mine = rows.take(pa.array(told))
+    columns = {
+        **{key: mine[key] for key in wire.step.key_names},
+        WHICH.name: mine[SEQ],
+        "window_start": panes_of(wire.step.window, np.asarray(mine[TIME])),
+        "n_records": totals[told],
+        "last_seq": mine[SEQ],
+        WHEN.name: pc.cast(mine[TIME], INSTANT),
+        **{column.name: said[column.name].take(pa.array(told)) for column in wire.step.said},
+    }
+    return pa.table(columns).select(wire.answers.names).cast(wire.answers)
+
+
+def _differs(said: pa.Table) -> Bools:
+    """Where a row says something else than the one before it."""
+    found = np.zeros(said.num_rows, bool)
+    for column in said.columns:
+        one, other = column.combine_chunks()[1:], column.combine_chunks()[:-1]
+        alike = pc.fill_null(pc.equal(one, other), False)
+        both = pc.and_(pc.is_null(one), pc.is_null(other))
+        found[1:] |= ~np.asarray(pc.or_(alike, both))
+    return found
+
+
+def _in_order(wire: Wire, rows: pa.Table) -> tuple[pa.Table, Longs]:
+    rows, ids, _ = _sorted(wire, rows, np.ones(rows.num_rows, bool))
+    return rows, ids
+
+
+def _sorted(wire: Wire, rows: pa.Table, new: Bools) -> tuple[pa.Table, Longs, Bools]:
+    """By key, then by position."""
+    ids, _ = group([rows[key] for key in wire.step.key_names], rows.num_rows)
+    order = np.lexsort((np.asarray(rows[SEQ]), ids))
+    return rows.take(pa.array(order)).combine_chunks(), ids[order], new[order]

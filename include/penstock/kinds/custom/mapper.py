@@ -1,0 +1,97 @@
+"""Map: records to states of one record each."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.arrays import Longs
+from penstock.columns.expressions import rows_where, rows_with
+from penstock.columns.groups import group, hash_keys
+from penstock.columns.marks import Marks
+from penstock.kinds.classes import Classes
+from penstock.kinds.custom.scan import reduced
+from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
+from penstock.kinds.custom.wire import COUNTED, REDUCED, STATE, Wire
+from penstock.kinds.keyed.runs import HASH, SEQ, TIME
+
+
+def columns_of(step: CustomSpec) -> list[str]:
+    """Columns of ``events`` the mapper reads."""
+    return [WHICH.name, WHEN.name, *step.columns]
+
+
+def taken(step: CustomSpec, events: pa.Table) -> pa.Table:
+    """The records that the step takes, as the code gets them."""
+    events = rows_with((column.name for column in step.required), rows_where(step.where, events))
+    names = [*(column.name for column in step.required), *(column.name for column in step.read)]
+    return _plain(events.select([WHICH.name, WHEN.name, *names]))
+
+
+class Mapper:
+    """One step's states of some records."""
+
+    def __init__(self, step: CustomSpec, marks: Marks, seed: int | None) -> None:
+        del marks, seed  # none is late
+        self.step, self.wire, self.classes = step, Wire(step), Classes()
+        self.mapped = [self.wire.parts.empty_table()]
+
+    def take(self, records: pa.Table) -> None:
+        """Add records."""
+        records = taken(self.step, records.select(columns_of(self.step)))
+        if not records.num_rows:
+            return
+        calls, keys = self.wire.calls, [*self.step.key_names]
+        mapped = calls.map(records)
+        seqs = np.asarray(mapped[WHICH.name])
+        states = calls.lift(mapped)
+        ids, first = group([*(mapped[key] for key in keys), seqs], mapped.num_rows)
+        if len(first) < mapped.num_rows:  # a record is one record, however many rows it has
+            order = np.argsort(ids, kind="stable")
+            states = reduced(calls.merge, states.take(pa.array(order)), ids[order])
+            mapped, seqs = mapped.take(pa.array(first)), seqs[first]
+        self.mapped.append(self._rows(records, mapped, seqs, states))
+
+    def _rows(self, records: pa.Table, mapped: pa.Table, seqs: Longs, states: pa.Table) -> pa.Table:
+        every = np.asarray(records[WHICH.name])
+        order = np.argsort(every)
+        at = order[np.searchsorted(every[order], seqs)]
+        counted = np.zeros(len(seqs), np.int64)
+        counted[np.unique(seqs, return_index=True)[1]] = 1
+        inner = self.wire.to_inner(mapped)
+        columns = {
+            HASH: hash_keys(inner, self.step.key_names),
+            **{key: inner[key] for key in self.step.key_names},
+            TIME: pc.cast(records[WHEN.name], pa.int64()).take(pa.array(at)),
+            SEQ: seqs,
+            REDUCED: np.ones(len(seqs), np.int64),
+            COUNTED: counted,
+            **{f"{STATE}{name}": states[name] for name in states.column_names},
+        }
+        rows = pa.table(columns).select(self.wire.parts.names).cast(self.wire.parts)
+        if nothing := len(every) - int(counted.sum()):
+            rows = pa.concat_tables([rows, self._uncounted(nothing)])
+        return rows
+
+    def _uncounted(self, records: int) -> pa.Table:
+        """A row that stands for records of which the code made nothing."""
+        row = {field.name: _nothing(field.type) for field in self.wire.parts} | {COUNTED: records}
+        return pa.Table.from_pylist([row], schema=self.wire.parts)
+
+    def parts(self) -> pa.Table:
+        """All of them."""
+        return pa.concat_tables(self.mapped)
+
+
+def _nothing(kind: pa.DataType) -> object:
+    if pa.types.is_string(kind):
+        return ""
+    return False if pa.types.is_boolean(kind) else pa.scalar(0).cast(kind).as_py()
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Without dictionaries: code need not know them."""
+    fields = [
+        f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f
+        for f in table.schema
+    ]
+    return table.cast(pa.schema(fields)).combine_chunks()

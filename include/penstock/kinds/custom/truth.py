@@ -1,0 +1,67 @@
+"""What a custom step must say: its code over the whole log, record by record, in another order.
+
+``replay`` does that in Spark's tasks; what the code means is the user's own.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from penstock.core import expression
+from penstock.core.kinds import part
+from penstock.kinds.custom.spec import WHEN, CustomSpec
+
+TASKS = 16
+"""Parts of the keys: another number than shards."""
+
+
+def alarms(records: DataFrame, step: CustomSpec, sides: Mapping[str, DataFrame]) -> DataFrame:
+    """All that is said of some records: window, keys, position, values and ``n_records``."""
+    del sides
+    replay: Any = part(step.kind, "replay")
+    there = to_arrow_schema(records.schema)
+    routed = replay.routed_schema(step, there)
+    said = replay.said_schema(step)
+    rows = records.mapInArrow(replay.routing(step, routed), from_arrow_schema(routed))
+    keys = [F.col(f"`{replay.KEY}{key}`") for key in step.key_names]
+    found = rows.groupBy(F.pmod(F.hash(*keys), F.lit(TASKS))).applyInArrow(
+        replay.replaying(step, routed), from_arrow_schema(said)
+    )
+    start = F.unix_micros(WHEN.name)
+    start = F.timestamp_micros(start - F.pmod(start, F.lit(step.window.size)))
+    return found.withColumn("window_start", start)
+
+
+def told(
+    records: DataFrame,
+    every: DataFrame,
+    step: CustomSpec,
+    epoch: int,
+    sides: Mapping[str, DataFrame],
+    keep: Callable[[DataFrame], DataFrame],
+) -> tuple[DataFrame, DataFrame]:
+    """What the stream must have said: all since its epoch's start; and late records: none.
+
+    Args:
+        records: all of them.
+        every: what is said of them.
+        step: the step.
+        epoch: position of its epoch's start.
+        sides: side data.
+        keep: holds a frame in memory that is asked for twice.
+    """
+    del sides
+    must = keep(every).where(F.col(step.told_by) > F.lit(epoch))
+    none = records.where(F.lit(False)).select("arrival_seq")
+    names = {"window_start": "timestamp"} | {k.name: k.type.value for k in step.keys}
+    for name, kind in names.items():
+        none = none.withColumn(name, F.lit(None).cast(kind))
+    return must.select("window_start", *step.identity_names), none
+
+
+def same(value: expression.Column) -> Column:
+    """Whether a found value is the recomputed one."""
+    return F.col(value.name).eqNullSafe(F.col(f"found${value.name}"))

@@ -1,0 +1,72 @@
+"""Schemas of a custom step's states and answers on their way."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from penstock.columns.types import fields_of
+from penstock.kinds.custom.calls import Calls
+from penstock.kinds.custom.layout import CustomLayout
+from penstock.kinds.custom.spec import WHICH, CustomSpec
+from penstock.kinds.keyed.runs import HASH, SEQ, TIME
+from penstock.kinds.wire import Way
+
+REDUCED, COUNTED = "n_records", "counted"
+STATE = "state."
+
+
+def _whole(*names: str) -> list[pa.Field]:
+    return [pa.field(name, pa.int64()) for name in names]
+
+
+@dataclass(frozen=True)
+class Wire(Way):
+    """States as runs hold them, then what is said of them."""
+
+    step: CustomSpec
+
+    @cached_property
+    def calls(self) -> Calls:
+        """The code."""
+        return Calls(self.step)
+
+    @cached_property
+    def layout(self) -> CustomLayout:
+        """Of the step."""
+        return CustomLayout(self.step)
+
+    @cached_property
+    def parts(self) -> pa.Schema:
+        """States: hash of the keys, keys, event time (us) and position of the last record.
+
+        Then how many records of the key it is reduced from, how many records of the log are counted
+        with it, and the state.
+        """
+        state = [field.with_name(f"{STATE}{field.name}") for field in self.calls.state]
+        own = _whole(TIME, SEQ, REDUCED, COUNTED)
+        return pa.schema([*_whole(HASH), *fields_of(self.inner.keys), *own, *state])
+
+    @cached_property
+    def late(self) -> pa.Schema:
+        """None ever comes."""
+        own = _whole("window_start", "n_records", "last_seq")
+        return pa.schema([*fields_of(self.inner.keys), *own])
+
+    @cached_property
+    def answers(self) -> pa.Schema:
+        """Answers by the window of the record that changed them (us)."""
+        own = _whole(WHICH.name, "window_start", "n_records", "last_seq")
+        return pa.schema([*fields_of(self.inner.keys), *own, *self.layout.answers()])
+
+    def states(self, rows: pa.Table) -> pa.Table:
+        """Of rows the states, as the code knows them."""
+        names = self.calls.state.names
+        return rows.select([f"{STATE}{name}" for name in names]).rename_columns(names)
+
+    def with_states(self, rows: pa.Table, states: pa.Table) -> pa.Table:
+        """Rows with other states."""
+        for field in self.calls.state:
+            at = rows.schema.get_field_index(f"{STATE}{field.name}")
+            rows = rows.set_column(at, rows.schema.field(at), states[field.name])
+        return rows

@@ -1,0 +1,47 @@
+"""The state of one shard of a step that keeps something of each key: runs, and which they are."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.columns.arrays import Longs
+from penstock.kinds.frame import Advance, State, write_state
+from penstock.kinds.keyed.runs import Manifest, Runs
+
+MANIFEST = (0, 0)
+"""Where Spark's state says which runs there are."""
+
+
+class KeyedState:
+    """Reads and adds what is kept.
+
+    Args:
+        state: Spark's, of the shard.
+        folder: where runs lie.
+        merged: what is kept of the rows of several runs.
+    """
+
+    def __init__(self, state: State, folder: Path, merged: Callable[[pa.Table], pa.Table]) -> None:
+        self.state, self.runs = state, Runs(folder, merged)
+
+    def begun(self, advance: Advance, seed: pa.Table) -> Manifest:
+        """The runs before a micro-batch: at the beginning of a generation those of its seed."""
+        if advance.first:
+            self.state.clear()
+        stored = self.state.getValue(MANIFEST)
+        manifest = Manifest()
+        if stored is not None:
+            manifest = pickle.loads(stored[0])  # noqa: S301  written by ``add``
+        if seed.num_rows:
+            manifest = self.runs.added(manifest, self.runs.merged(seed), advance.number)
+        return manifest
+
+    def found(self, manifest: Manifest, hashes: Longs, schema: pa.Schema) -> pa.Table:
+        """Rows of the keys with some hashes; in order, each once."""
+        return self.runs.found(manifest, hashes, schema)
+
+    def add(self, advance: Advance, manifest: Manifest, fresh: pa.Table) -> None:
+        """Keep the rows of a micro-batch, too."""
+        write_state(self.state, MANIFEST, lambda: self.runs.added(manifest, fresh, advance.number))

@@ -1,0 +1,157 @@
+"""Custom steps of the tests: their code, and what it must say, in plain Python."""
+
+from pathlib import Path
+from typing import Any
+
+from penstock.kinds.custom.spec import WHICH
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force, timely_answers
+from tests.answers import blocks_of
+from tests.lakes import Lake, World
+from tests.lookups import NOBODY
+
+CODE = '''"""What is known of sites."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.kinds.custom.code import Code
+
+
+class Sites(Code):
+    """Records, the least code that came, and the first time that a site was seen."""
+
+    state = {"n": "long", "least": "long", "first": "long"}
+
+    def init(self, rows):
+        nothing = pa.nulls(rows, pa.int64())
+        return {"n": np.zeros(rows, np.int64), "least": nothing, "first": nothing}
+
+    def update(self, states, records):
+        return {
+            "n": pc.add(states["n"], 1),
+            "least": pc.min_element_wise(states["least"], records["code"]),
+            "first": pc.min_element_wise(states["first"], records["event_time"].cast("int64")),
+        }
+
+    def merge(self, one, other):
+        return {
+            "n": pc.add(one["n"], other["n"]),
+            "least": pc.min_element_wise(one["least"], other["least"]),
+            "first": pc.min_element_wise(one["first"], other["first"]),
+        }
+
+
+    def finish(self, states):
+        first = states["first"].cast(pa.timestamp("us", "UTC"))
+        return {"n": states["n"], "least": states["least"], "first": first}
+
+
+class Pairs(Sites):
+    """The same of first letters and of whether bags are many, both made here; few are neither."""
+
+    def map(self, records):
+        letter = pc.utf8_slice_codeunits(records["site"], 0, 1)
+        many = pc.if_else(pc.greater(records["bags"], 10), True, None)
+        one = records.append_column("letter", letter).append_column("many", many)
+        none = pa.array([False] * len(records))
+        two = records.append_column("letter", letter).append_column("many", none)
+        return pa.concat_tables([two, one, one])
+
+    def finish(self, states):
+        return {"thirds": pc.divide(states["n"], 3)}
+'''
+SITES = {"kind": "custom", "code": "Sites", "keys": ["site"], "columns": ["code"],
+         "answers": {"n": "long", "least": "long", "first": "timestamp"}}  # fmt: skip
+PAIRS = {"kind": "custom", "code": "Pairs", "keys": ["letter", "many"],
+         "makes": {"letter": "string", "many": "boolean"}, "columns": ["site", "bags", "code"],
+         "where": "code <> 2", "answers": {"thirds": "long"}}  # fmt: skip
+Told = dict[tuple[Any, ...], tuple[Any, ...]]
+"""By keys and position: event time, values, and how many records of the key there were."""
+
+
+def write_code(home: Path) -> None:
+    """Beside the pipeline file."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "p.py").write_text(CODE)
+
+
+class CustomWorld(World):
+    """As every world, but that a custom step has no slack to change."""
+
+    def __init__(self, home: Path, step: dict[str, Any], seed: int) -> None:
+        write_code(home)
+        super().__init__(home, (step, NOBODY), seed)
+
+    def change_slack(self) -> None:
+        pass
+
+
+def truth(lake: Lake, through: int) -> Told:
+    """All that is to be said of the records up to a position."""
+    of = _sites if lake.step.key_names == ("site",) else _pairs
+    states: dict[tuple[Any, ...], list[Any]] = {}
+    found, seq = Told(), 0
+    for block in blocks_of(lake.tables, lake.pipeline):
+        for record in block.records:
+            for key, count in of(record) if record is not None and seq <= through else ():
+                state = states.setdefault(key, [0, None, None, 0, None])
+                state[0] += count
+                for at, value in ((1, record["code"]), (2, record["event_time"])):
+                    known = [v for v in (state[at], value) if v is not None]
+                    state[at] = min(known, default=None)
+                state[3] += 1
+                said = tuple(state[:3]) if of is _sites else (state[0] // 3,)
+                if said != state[4]:
+                    state[4] = said
+                    found[*key, seq] = (record["event_time"], *said, state[3])
+            seq += 1
+    return found
+
+
+def _sites(record: Any) -> list[tuple[tuple[Any, ...], int]]:
+    return [((record["site"],), 1)]
+
+
+def _pairs(record: Any) -> list[tuple[tuple[Any, ...], int]]:
+    if record["code"] is None or record["code"] == 2 or record["site"] is None:
+        return []
+    letter, many = record["site"][0], record["bags"] is not None and record["bags"] > 10
+    return [((letter, False), 1), *([((letter, True), 2)] if many else [])]
+
+
+def rows_of(lake: Lake, table: Any) -> Told:
+    """Answers by what they are known by, each once."""
+    names = [value.name for value in lake.step.values]
+    found = Told()
+    for row in table.to_pylist():
+        key = tuple(row[name] for name in lake.step.identity_names)
+        assert key not in found, "an answer twice"
+        values = tuple(_micros(row[name]) for name in names)
+        found[key] = (*values, row["n_records"])
+        assert row["through_seq"] >= row[WHICH.name]
+    return found
+
+
+def _micros(value: Any) -> Any:
+    from tests.streams import us
+
+    return us(value) if hasattr(value, "utcoffset") else value
+
+
+def check_timely(lake: Lake) -> None:
+    """Timely answers are the log's, however it was cut."""
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    every = truth(lake, at.sealed.seq)
+    timely = rows_of(lake, timely_answers(lake.tables, lake.step))
+    assert timely == {key: said for key, said in every.items() if key[-1] > at.epoch.seq}
+
+
+def check_settled(lake: Lake) -> None:
+    """Answers in force are all that is to be said."""
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    in_force = rows_of(lake, answers_in_force(lake.tables, lake.step))
+    assert in_force == truth(lake, at.sealed.seq)

@@ -1,0 +1,38 @@
+"""User code through door, source, state, sink and correction: what it says is the log's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.lake.history.balance import balance
+from penstock.lake.history.position import position
+from penstock.lake.ingest import door as door_module
+from tests.custom import PAIRS, SITES, CustomWorld, check_settled, check_timely
+from tests.doubles import deadly_commits
+
+pytestmark = pytest.mark.law
+
+
+@pytest.mark.parametrize("step", [SITES, PAIRS], ids=["sites", "pairs"])
+@pytest.mark.parametrize("seed", range(4))
+def test_whoever_dies_whenever_what_is_said_is_the_log_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], seed: int
+) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 5)
+    world = CustomWorld(tmp_path, step, seed)
+    lake = world.lake
+    with deadly_commits(world.death):
+        for _ in range(50):
+            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
+            world.step()
+            world.death.share = 0.0
+            if position(lake.tables, lake.step) is not None:
+                check_timely(lake)
+    world.finish()
+    check_timely(lake)
+    check_settled(lake)
+    assert not lake.correct(recheck=True), "nothing was wrong"
+    found = balance(lake.tables, lake.step)
+    assert found is not None
+    assert (found.late, found.open) == (0, 0)
