@@ -41,6 +41,7 @@ from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.config import AggregateConfig, WindowConfig
 from penstock.kinds.aggregate.spec import AggregateSpec
+from penstock.kinds.custom.config import CustomConfig
 from penstock.kinds.latest.config import LatestConfig
 from penstock.kinds.lookup.config import Keep, LookupConfig
 from penstock.kinds.windowed.layout import layout_of
@@ -80,6 +81,11 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         LookupConfig,
     ),
     ("`keep` of a look-up", "", Keep),
+    (
+        "kind `custom`",
+        "Of each key a state, by code of yours ([how](../how-to/write-your-own-step.md)).",
+        CustomConfig,
+    ),
     ("`window`", "`{size}`, `{size, slide}` or `{since, period}`.", WindowConfig),
     ("`slack`", "Exactly one of them.", SlackConfig),
     ("`max_delay`", "", MaxDelay),

@@ -49,7 +49,7 @@ def status(settings: Settings, _arguments: argparse.Namespace) -> int:
     return 0 if report.show_status(settings, SystemClock(), _CONSOLE) else 1
 
 
-def validate(settings: Settings, _arguments: argparse.Namespace) -> int:
+def validate(settings: Settings, arguments: argparse.Namespace) -> int:
     """Check every pipeline file; exit status 1 when one has a problem."""
     if not settings.pipelines.is_dir():
         raise ConfigError(f"{settings.pipelines} is no folder. Set PENSTOCK_PIPELINES to one.")
@@ -69,6 +69,12 @@ def validate(settings: Settings, _arguments: argparse.Namespace) -> int:
             ConfigProblem(path, line_of(path, p.keys), ".".join(p.keys), p.problem, p.remedy)
             for p in found
         ]
+        if arguments.laws and not found:
+            from penstock.runtime.terminal.laws import broken_laws
+
+            found_broken = broken_laws(pipeline, settings.home.absolute(), SystemClock())
+            errors += found_broken
+            found = [*found, *found_broken]
         if not found:
             _CONSOLE.print(f"[green]✓[/] {pipeline.name}: {steps}", highlight=False, soft_wrap=True)
     errors += _problems_of_cluster(settings)
@@ -143,6 +149,9 @@ def parser() -> argparse.ArgumentParser:
     }
     parts["demo"].add_argument(
         "--setup-seconds", type=float, default=0.0, help="what set-up took before, to be shown"
+    )
+    parts["validate"].add_argument(
+        "--laws", action="store_true", help="try code of yours on a sample of the source, too"
     )
     parts["cluster"].add_argument("what", choices=("up", "down", "status"))
     for name in ("backup", "restore"):

@@ -8,6 +8,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from penstock.core.errors import TerminalError
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage.commit import Table
@@ -48,7 +49,8 @@ def forge_what_held(lake: Lake) -> None:
     spec = lake.tables.decisions()
     rows = read_table(Table(spec)).to_pylist()
     first, *_, last = sorted((r for r in rows if r["what"] == "side"), key=lambda r: r["block"])
-    rows[rows.index(last)] = last | {"value": first["value"]}
+    version, position = first["value"].split("@")[0], last["value"].split("@")[1]
+    rows[rows.index(last)] = last | {"value": f"{version}@{position}"}
     table = pa.Table.from_pylist(rows, schema=spec.schema)
     write_deltalake(Table(spec).refresh(), table, mode="overwrite")
 
@@ -74,4 +76,5 @@ def test_what_held_is_taken_by_the_stream_the_correction_and_the_audit(
     assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
     assert verdict.row["answers_compared"] == len(found)
     forge_what_held(lake)
-    assert audited(quick, lake).red & {"missing_answers", "extra_answers"}
+    with pytest.raises(TerminalError, match="decisions are not what plans adopted"):
+        audited(quick, lake)

@@ -6,11 +6,17 @@ needs Spark. CONTRIBUTING says what each part holds.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 KINDS = ("aggregate", "latest", "lookup", "custom")
 USUAL = KINDS[0]
 """Of a step that names none."""
+
+
+def has_part(kind: str, name: str) -> bool:
+    """Whether a kind has a part that not all have: ``laws``, ``replay``."""
+    return find_spec(f"penstock.kinds.{kind}.{name}") is not None
 
 
 def part(kind: str, name: str) -> Any:

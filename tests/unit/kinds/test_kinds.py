@@ -18,7 +18,10 @@ PARTS = {
     "views": {"views"},
     "raw": {"names", "columns", "unequal"},
 }
-OWN = {"lookup": {"truth": {"alarms", "told", "same"}, "raw": None}}
+OWN = {
+    "lookup": {"truth": {"alarms", "told", "same"}, "raw": None},
+    "custom": {"truth": {"alarms", "told", "same"}, "raw": None},
+}
 """Parts in which a kind of another frame differs; none: it has no such part."""
 KNOWN = {"aggregate": {"lake/proof/figures.py"}}
 """A coverage threshold is of measures: only aggregates have one."""

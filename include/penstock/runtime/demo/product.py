@@ -77,7 +77,7 @@ def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) 
         pairs: how many (record, window) pairs there are, counted elsewhere.
     """
     known = balance(_tables(settings, pipeline), step)
-    counted = "records compared" if step.by_key else "(record, window) pairs"
+    counted = "records" if step.by_key else "(record, window) pairs"
     if known is None:
         return Account(step.name, counted, 0, {}, pairs, {})
     return Account(

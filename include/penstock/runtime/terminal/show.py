@@ -196,7 +196,7 @@ def _show_balance(
     shown.add_row("records received", f"{found.received:,}", _sign(good), parts)
     names = (("on time", found.on_time), ("late", found.late), ("open", found.open))
     parts = " + ".join(f"{n:,} {name}" for name, n in (*names, ("preloaded", found.preloaded)))
-    counted = "records compared" if step.by_key else "(record, window) pairs"
+    counted = "records" if step.by_key else "(record, window) pairs"
     shown.add_row(counted, f"{found.pairs:,}", Text("="), parts)
     if audit is not None:
         compared = json.loads(audit["comparisons"])
