@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.columns.arrays import Longs
 from penstock.columns.groups import group
 from penstock.columns.types import fields_of
+from penstock.core.expression import read_by
 from penstock.kinds.custom.calls import Calls
 from penstock.kinds.custom.mapper import columns_of, taken
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
@@ -22,10 +23,11 @@ TOTAL = "n_records"
 Batches = Iterator[pa.RecordBatch]
 
 
-def routed_schema(step: CustomSpec, records: pa.Schema) -> pa.Schema:
+def routed_schema(step: CustomSpec) -> pa.Schema:
     """Of records with the keys that they are about."""
+    read = {c.name: c for c in (WHICH, WHEN, *step.own, *step.read, *read_by(step.where))}
     keys = [f.with_name(f"{KEY}{f.name}") for f in fields_of(step.keys)]
-    return pa.schema([*(records.field(name) for name in columns_of(step)), *keys])
+    return pa.schema([*fields_of(read[name] for name in columns_of(step)), *keys])
 
 
 def routing(step: CustomSpec, schema: pa.Schema) -> Callable[[Batches], Batches]:

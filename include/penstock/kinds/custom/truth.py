@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.core import expression
 from penstock.core.kinds import part
@@ -22,8 +22,7 @@ def alarms(records: DataFrame, step: CustomSpec, sides: Mapping[str, DataFrame])
     """All that is said of some records: window, keys, position, values and ``n_records``."""
     del sides
     replay: Any = part(step.kind, "replay")
-    there = to_arrow_schema(records.schema)
-    routed = replay.routed_schema(step, there)
+    routed = replay.routed_schema(step)
     said = replay.said_schema(step)
     rows = records.mapInArrow(replay.routing(step, routed), from_arrow_schema(routed))
     keys = [F.col(f"`{replay.KEY}{key}`") for key in step.key_names]

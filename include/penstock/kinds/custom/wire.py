@@ -13,7 +13,7 @@ from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.wire import Way
 
 REDUCED, COUNTED = "n_records", "counted"
-STATE = "state."
+STATE = "state$"
 
 
 def _whole(*names: str) -> list[pa.Field]:
