@@ -20,17 +20,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
         yield found
 
 
-@pytest.fixture
-def row(
-    spark: SparkSession, lives: Callable[[int], Life], cluster: TestCluster, tmp_path: Path
-) -> Callable[[str, str], OnNodes]:
-    """The row of a point, and of who is lost there."""
-    return lambda point, lost: OnNodes(lives(0), point, tmp_path / "row", spark, cluster, lost)
-
-
 @pytest.mark.all
 @pytest.mark.parametrize(("point", "lost"), ON_NODES)
 def test_lost_anywhere_a_life_ends_as_the_undisturbed_one(
-    row: Callable[[str, str], OnNodes], kept: Kept, point: str, lost: str
+    spark: SparkSession,
+    lives: Callable[[int], Life],
+    cluster: TestCluster,
+    tmp_path: Path,
+    kept: Kept,
+    point: str,
+    lost: str,
 ) -> None:
-    kept.or_else(named(point, lost), 0, row(point, lost).live)
+    row = OnNodes(lives(0), point, tmp_path / "row", spark, cluster, lost)
+    kept.or_else(named(point, lost), 0, row.live)
