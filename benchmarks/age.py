@@ -162,7 +162,7 @@ def tried(
         changes = slack_changes(tables, step.name)
         return lived(tables, Table(events), step.window, at.sealed, at.sealed.block, changes)
 
-    last = FIRST + (block // DAY * DAY - 3_600) * SECOND
+    last = FIRST + block // DAY * DAY * SECOND
     recent = (
         f"SELECT key, sum(n) FROM s WHERE window_start >= make_timestamptz({last}) GROUP BY ALL"
     )
@@ -178,7 +178,7 @@ def tried(
         "position": lambda: position(tables, step),
         "watch": lambda: watch.waiting(tables, step),
         "show": lambda: show.state(tables, step),
-        "view: a query of an hour": view,
+        "view: a query of a day": view,
         "plan of a correction": plan,
         "start of a door": lambda: Door(tables, pipeline, home, SystemClock()).work(),
         "first offset of a query": lambda: LogReader(spec).latestOffset(start, None),

@@ -9,10 +9,9 @@ from pyspark.sql import SparkSession
 from tests.clusters import TestCluster, a_cluster
 from tests.crash.life import Life
 from tests.crash.nodes import NODES, OnNodes
-from tests.crash.rows import NODE, ON_NODES, Kept, named
+from tests.crash.rows import ON_NODES, Kept, named
 
 pytestmark = pytest.mark.spark
-FEW = (("door drafts", NODE),)
 
 
 @pytest.fixture(scope="module")
@@ -21,24 +20,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
         yield found
 
 
-@pytest.fixture
-def row(
-    spark: SparkSession, lives: Callable[[int], Life], cluster: TestCluster, tmp_path: Path
-) -> Callable[[str, str], OnNodes]:
-    """The row of a point, and of who is lost there."""
-    return lambda point, lost: OnNodes(lives(0), point, tmp_path / "row", spark, cluster, lost)
-
-
-@pytest.mark.parametrize(("point", "lost"), FEW)
-def test_lost_at_a_telling_point_a_life_ends_as_the_undisturbed_one(
-    row: Callable[[str, str], OnNodes], point: str, lost: str
-) -> None:
-    row(point, lost).live()
-
-
 @pytest.mark.all
 @pytest.mark.parametrize(("point", "lost"), ON_NODES)
 def test_lost_anywhere_a_life_ends_as_the_undisturbed_one(
-    row: Callable[[str, str], OnNodes], kept: Kept, point: str, lost: str
+    spark: SparkSession,
+    lives: Callable[[int], Life],
+    cluster: TestCluster,
+    tmp_path: Path,
+    kept: Kept,
+    point: str,
+    lost: str,
 ) -> None:
-    kept.or_else(named(point, lost), 0, row(point, lost).live)
+    row = OnNodes(lives(0), point, tmp_path / "row", spark, cluster, lost)
+    kept.or_else(named(point, lost), 0, row.live)

@@ -130,11 +130,18 @@ def test_a_question_about_some_windows_opens_only_their_files(tmp_path: Path) ->
     from_here = f"SELECT count(*) AS n FROM s WHERE window_start >= make_timestamptz({last - 999})"
     (before,) = asked(lake, from_here)
     other = next(file for file in files if file.greatest is not None and file.greatest < last - 999)
-    spoil(path_of(table.spec.uri) / other.path)
+    path = path_of(table.spec.uri) / other.path
+    whole = path.read_bytes()
+    spoil(path)
 
     assert asked(lake, from_here) == [before]
     with pytest.raises(DamagedTableError, match=other.path.split("/")[-1]):
         asked(lake, "SELECT sum(n) FROM s")
+    path.write_bytes(whole)
+    its = next(file for file in files if file.greatest == last)
+    spoil(path_of(table.spec.uri) / its.path)
+    with pytest.raises(DamagedTableError, match=its.path.split("/")[-1]):
+        asked(lake, from_here)
 
 
 def spoil(path: Path) -> None:

@@ -1,6 +1,6 @@
 """How much time merging at read takes from readers: what a merge by maintenance would spare them.
 
-A read of few answers is not counted: counting it would take longer.
+A read of few answers, or one that was quick, is not counted: counting it would take longer.
 """
 
 import logging
@@ -24,6 +24,9 @@ READ = "read"
 NOTE = "note"
 LEAST = 250_000
 """Rows; to count a read takes as long as to merge so many."""
+COST = 0.1
+"""Seconds of all processors; twice what it takes to count a read. Those who ask for few of many
+answers often take less, and a merge would spare them little."""
 LEFT = 0.35
 """Of the time that a row takes to be merged at read, what a merged one takes to be read; measured
 by benchmarks/folding.py."""
@@ -60,7 +63,10 @@ def counted(reads: Sequence[Read]) -> Iterator[None]:
     """
     began = time.process_time()
     yield
-    times = spared(reads, time.process_time() - began)
+    took = time.process_time() - began
+    if took < COST:
+        return
+    times = spared(reads, took)
     for read, seconds in zip(reads, times, strict=True):
         if read.merged + read.unmerged < LEAST:
             continue

@@ -4,10 +4,12 @@ Which answers are in force is found while it reads. A condition on windows or ke
 files, so a question about one day costs the same on a log of a day and of a year.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -25,7 +27,7 @@ from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 
 BY = "window_start"
-NOT_READ = "reading the stream"
+NOT_READ = re.compile("(reading the|exporting a) stream")
 """DuckDB, of what it could not read of a data file."""
 
 
@@ -49,6 +51,33 @@ class Unread:
         for part, name in names.items():
             found = found.replace(f"{{{part}}}", quoted(name))
         return found
+
+
+class Held(ds.FileSystemDataset):  # type: ignore[misc]
+    """Rows of files of which a position has some.
+
+    A question is tried first on the statistics of the row groups, alone: Arrow tries each condition
+    on each group, and what a position has would take longer to try on a large file than the answers
+    of an hour take to be read.
+
+    Attributes:
+        which: true for the rows a position has.
+    """
+
+    which: pc.Expression
+
+    def scanner(
+        self,
+        columns: Any = None,
+        filter: pc.Expression | None = None,  # noqa: A002
+        **how: Any,
+    ) -> ds.Scanner:
+        """As of any dataset."""
+        if filter is None:
+            return super().scanner(columns=columns, filter=self.which, **how)
+        asked = [each.subset(filter, schema=self.schema) for each in self.get_fragments(filter)]
+        found = ds.FileSystemDataset(asked, self.schema, self.format, self.filesystem)
+        return found.scanner(columns=columns, filter=filter & self.which, **how)
 
 
 def in_force(step: Definition) -> str:
@@ -82,7 +111,12 @@ def answers(
     """
     table = Table(tables.answers(step))
     which = had(at) if wanted is None else had(at) & wanted
-    return whole(table, table.spec.schema).filter(which)
+    rows = whole(table, table.spec.schema)
+    if not isinstance(rows, ds.FileSystemDataset):
+        return rows.filter(which)
+    found = Held(list(rows.get_fragments()), rows.schema, rows.format, rows.filesystem)
+    found.which = which
+    return found
 
 
 def whole(table: Table, schema: pa.Schema) -> ds.Dataset:
@@ -121,7 +155,7 @@ def named_if_damaged(read: Sequence[ds.Dataset]) -> Iterator[None]:
     try:
         yield
     except duckdb.InvalidInputException as wrong:
-        for one in read if NOT_READ in str(wrong) else ():
+        for one in read if NOT_READ.search(str(wrong)) else ():
             if isinstance(one, ds.FileSystemDataset) and one.files:
                 raise damaged_file(one.files, wrong) from wrong
         raise
