@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.config.pipeline import Pipeline
+from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
@@ -153,7 +154,7 @@ def tried(
     assert at is not None
     events = tables.events(pipeline.types)
     begun = StepStart(step, found[1])
-    spec = SourceSpec(tables, events, (begun,), ((0,),), 1, 500 * RECORDS)
+    spec = SourceSpec(tables, events, (begun,), ((0,),), 1, Bounds.fixed(500 * RECORDS))
     block, seq, state = at.sealed.block - 60, at.sealed.seq - 60 * RECORDS, at.sealed.state
     stands = StepOffset(found[1].number, 0, block, seq, replace(state, k=0), "", (0,))
     start = Offset({step.name: stands}).to_json()

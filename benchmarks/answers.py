@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import TOGETHER, Pipeline
+from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -125,7 +126,7 @@ def run(
 
     results.LARGE = large
     query = start_query(
-        spark, tables, pipeline, TOGETHER, SystemClock(), told, stands_still, records
+        spark, tables, pipeline, TOGETHER, SystemClock(), told, stands_still, Bounds.fixed(records)
     )
     query.processAllAvailable()
     triggers = {p["batchId"]: p["durationMs"]["triggerExecution"] / 1e3

@@ -13,13 +13,14 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.catalog import read_pipeline
 from penstock.config.pipeline import TOGETHER, Pipeline
+from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import source as waiting
 from penstock.lake.ingest.door import Door, run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
-from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
+from penstock.spark.query import start_query
 from penstock.spark.session import configuration, open_session
 from penstock.spark.sink import Told
 
@@ -52,7 +53,7 @@ def stream(
     tables: Tables,
     pipeline: Pipeline,
     told: Told = lambda *_: None,
-    records: int = RECORDS_A_MICRO_BATCH,
+    records: int = 4_000_000,
 ) -> StreamingQuery:
     """The query of a pipeline whose steps all run together.
 
@@ -68,7 +69,7 @@ def stream(
         raise SystemExit(f"{step}: {cause}")
 
     return start_query(
-        spark, tables, pipeline, TOGETHER, SystemClock(), told, stands_still, records
+        spark, tables, pipeline, TOGETHER, SystemClock(), told, stands_still, Bounds.fixed(records)
     )
 
 

@@ -23,6 +23,7 @@ import psutil
 import step as single
 import yaml
 
+from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.lake.history.standing import answers_in_force
 from penstock.spark.correct import correct_pipeline
@@ -67,7 +68,7 @@ def run(home: Path, steps: int, batch: int, *, apart: bool) -> dict[str, float]:
     with measuring.session("steps") as spark:
         queries = [
             start_query(spark, tables, pipeline, name, SystemClock(), told,
-                        lambda step, cause: sys.exit(f"{step}: {cause}"), batch)
+                        lambda step, cause: sys.exit(f"{step}: {cause}"), Bounds.fixed(batch))
             for name in pipeline.queries
         ]  # fmt: skip
         for query in queries:

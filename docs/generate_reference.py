@@ -22,14 +22,12 @@ from penstock.config.model import NAME_RULE
 from penstock.config.pipeline import (
     RESERVED,
     ColumnConfig,
-    Correction,
     History,
     Id,
     Pipeline,
-    Schedule,
-    Soon,
     Source,
 )
+from penstock.config.running import Correction, MicroBatch, Schedule, Soon
 from penstock.config.settings import ROOT, Settings
 from penstock.config.side import SideConfig
 from penstock.config.slack import Bound, MaxDelay, Pd, PdFinal, Quality, Quantile, SlackConfig
@@ -94,6 +92,12 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`pd`", "", Pd),
     ("`quality`", "", Quality),
     ("target of a measure", "", Bound),
+    (
+        "`micro_batch`",
+        "The stream finds a size between the bounds, by how fast and how long micro-batches are"
+        " (concepts/speed.md). A change holds when the stream starts again.",
+        MicroBatch,
+    ),
     ("`correction`", "", Correction),
     ("`soon`", "Gives the pipeline the DAG `correct_soon__<pipeline>`.", Soon),
     ("`audit`", "", Schedule),

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.packets import PACKET
 from penstock.config.pipeline import Pipeline
+from penstock.core.batch_size import Bounds
 from penstock.core.place import path_of
 from penstock.core.slack import BlockSummary
 from penstock.core.step import StepSpec
@@ -61,6 +62,7 @@ class LocalQuery:
 
     Args:
         blocks: most blocks a micro-batch takes.
+        bounds: of the size of micro-batches, in place of ``blocks``.
         dies: called before each thing that lasts is written to the checkpoint.
         shards: into how many each step's state is to be cut; 0: as it is, or two.
     """
@@ -73,6 +75,7 @@ class LocalQuery:
         clock: Any,
         *,
         blocks: int = 1_000,
+        bounds: Bounds | None = None,
         dies: Callable[[], None] = lambda: None,
         shards: int = 0,
     ) -> None:
@@ -86,9 +89,9 @@ class LocalQuery:
         ids = tuple(
             tuple(range(n, n + self.shards)) for n in range(0, 20 * self.shards, self.shards)
         )
-        spec = SourceSpec(tables, events, starts, ids, 2, 1_000_000)
-        self.reader = BlockReader(spec)
-        self.reader.blocks = blocks
+        spec = SourceSpec(tables, events, starts, ids, 2, bounds or Bounds.fixed(1_000_000))
+        self.reader = BlockReader(spec) if bounds is None else LogReader(spec)
+        self.reader.blocks = blocks  # type: ignore[attr-defined]
         self.folder = path_of(begun.checkpoint)
         self.stands_still: dict[str, str] = {}
         sinks = [StepSink(tables, step, begun.generations[step.name], clock)

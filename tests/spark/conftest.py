@@ -13,6 +13,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
+from penstock.core.batch_size import Bounds
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import door as door_module
 from penstock.spark.alike import require_alike
@@ -141,7 +142,7 @@ class Scene:
         host = StreamHost(
             spark, lake.tables, lake.pipeline, self.home, RisingClock(), pulse, shards=shards
         )
-        host.run((blocks - 1) * BLOCK + 1)
+        host.run(Bounds.fixed((blocks - 1) * BLOCK + 1))
         return pulse
 
 

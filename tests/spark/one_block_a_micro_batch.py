@@ -8,6 +8,7 @@ import sys
 
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
+from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.lake.storage.tables import Tables
 from penstock.spark import results
@@ -27,4 +28,4 @@ if __name__ == "__main__":
         require_alike(spark, settings)
         host = StreamHost(spark, tables, pipeline, settings.home, clock, pulse)
         with watched(spark, tables, settings, clock, lambda: host.progress):
-            host.run(records=int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+            host.run(Bounds.fixed(int(sys.argv[2]) if len(sys.argv) > 2 else 1))

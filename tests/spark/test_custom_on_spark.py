@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.core.batch_size import Bounds
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import SPEED
 from penstock.lake.ingest import door as door_module
@@ -51,7 +52,7 @@ def answer(
         spark, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(stop_when),
         shards=shards,
     )  # fmt: skip
-    host.run(records)
+    host.run(Bounds.fixed(records))
 
 
 def test_a_history_a_lost_checkpoint_and_an_audit(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.core.batch_size import Bounds
 from penstock.lake.history.generation import generations
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.sealed import sealed_rows
@@ -52,7 +53,7 @@ def answer(
         spark, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(stop_when),
         shards=shards,
     )  # fmt: skip
-    host.run(records)
+    host.run(Bounds.fixed(records))
 
 
 @pytest.mark.parametrize("pairs", ["consecutive", pytest.param("all", marks=pytest.mark.all)])

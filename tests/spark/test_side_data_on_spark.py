@@ -8,6 +8,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from penstock.core.batch_size import Bounds
 from penstock.core.errors import TerminalError
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
@@ -62,7 +63,7 @@ def test_what_held_is_taken_by_the_stream_the_correction_and_the_audit(
     host = StreamHost(
         quick, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(lambda _: False)
     )
-    host.run(90)
+    host.run(Bounds.fixed(90))
     assert len(file.decided(lake.tables)) == 6
     near = matches_by(file.in_force(lake.tables), SECOND)
     monkeypatch.setattr(model, "matches", near)

@@ -19,13 +19,12 @@ from pydantic import (
 
 from penstock.config.forms import Cron, Form, Place, Zone
 from penstock.config.model import ColumnName, Model, Name, alike
+from penstock.config.running import Correction, MicroBatch, Schedule
 from penstock.config.side import SideConfig
 from penstock.config.step import ByKind, Given, StepConfig, code_of
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
 from penstock.core.step import StepSpec
-from penstock.core.urgency import Urgency
-from penstock.core.window import micros
 
 RESERVED = (
     "event_time", "arrival_seq", "block", "ingest_time", "origin", "extra", "undeclared", "read_as"
@@ -166,38 +165,6 @@ class Id(Model):
     )
 
 
-class Schedule(Model):
-    """When a job runs by itself."""
-
-    cron: Cron = Field(description="Five fields, UTC.")
-
-
-class Soon(Model):
-    """When late records are repaired before the next scheduled run."""
-
-    span: timedelta | None = Field(
-        default=None, ge=timedelta(0), description="Event time that unrepaired records may span."
-    )
-    within: timedelta = Field(
-        default=timedelta(minutes=10),
-        ge=timedelta(minutes=1),
-        description="A late record is repaired this long after its arrival.",
-    )
-
-    @property
-    def urgency(self) -> Urgency:
-        """As the core knows it."""
-        return Urgency(None if self.span is None else micros(self.span), micros(self.within))
-
-
-class Correction(Schedule):
-    """When late records are repaired."""
-
-    soon: Soon | None = Field(
-        default=None, description="Also before that, when much or old lateness waits."
-    )
-
-
 class Named(Model):
     """Which pipeline it is."""
 
@@ -322,6 +289,11 @@ class Pipeline(Intake, Named):
     )
     steps: dict[Name, Annotated[StepConfig, ByKind()]] = Field(
         min_length=1, description="Answers wanted, by name."
+    )
+    micro_batch: MicroBatch = Field(
+        default=MicroBatch(least=4_000_000),
+        description="Bounds between which the stream finds the size of its micro-batches; without"
+        " them it takes up to 4,000,000 records at once.",
     )
     correction: Correction = Field(
         default=Correction(cron="*/15 * * * *"), description="When late records are repaired."

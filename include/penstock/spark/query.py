@@ -7,6 +7,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.columns.packets import PACKET
 from penstock.config.pipeline import Pipeline
+from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.place import path_of
@@ -21,7 +22,6 @@ from penstock.spark.sink import QuerySink, StandsStill, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.state_host import StateHost
 
-RECORDS_A_MICRO_BATCH = 4_000_000
 RUNS = "runs"
 """In the checkpoint: what a kind keeps beside Spark's own state."""
 
@@ -34,7 +34,7 @@ def start_query(
     clock: Clock,
     told: Told,
     stands_still: StandsStill,
-    records: int = RECORDS_A_MICRO_BATCH,
+    bounds: Bounds | None = None,
     *,
     shards: int = 0,
 ) -> StreamingQuery:
@@ -48,7 +48,7 @@ def start_query(
         clock: tells when something was published.
         told: gets each row of ``control`` once it is committed.
         stands_still: gets the name of a step that cannot go on, and why.
-        records: a micro-batch takes no further block once it has so many.
+        bounds: of the size of micro-batches; none: the pipeline's.
         shards: into how many the state of each step is to be cut; 0: as it is, or a core each.
     """
     steps, events = pipeline.queries[query], tables.events(pipeline.types)
@@ -63,7 +63,7 @@ def start_query(
         starts=starts,
         shards=balanced_shards(spark, number, len(steps)),
         tasks=cores,
-        records=records,
+        bounds=bounds or pipeline.micro_batch.bounds,
     )
     spark.dataSource.register(LogSource)
     rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()

@@ -182,6 +182,8 @@ class StepSink:
             "controller": at.controller,
             **(at.coverage or {}),
             "records": tick.records,
+            "size": tick.size,
+            "size_reason": tick.size_reason or None,
             **classes.message(),
             "pairs_open": sum(status.open_pairs for status in told),
             "answers": answers.rows,

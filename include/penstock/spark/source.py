@@ -6,6 +6,7 @@ Source: Spark 4.2 admission control for Python sources.
 """
 
 import pickle
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 from penstock.columns.marks import NO_MARKS, Marks
 from penstock.columns.packets import PACKET
 from penstock.config.settings import Settings
+from penstock.core.batch_size import BatchSize, Bounds, Measured
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary
 from penstock.lake.history.offset import Offset, StepOffset
@@ -45,7 +47,7 @@ class SourceSpec:
         starts: the steps.
         shards: ids for shards, enough for every step; those of one step lie in different tasks.
         tasks: into how many tasks a micro-batch is cut, where no cluster tells of its nodes.
-        records: a micro-batch takes no further block once it has so many.
+        bounds: of the records at which a micro-batch takes no further block.
     """
 
     tables: Tables
@@ -53,7 +55,7 @@ class SourceSpec:
     starts: tuple[StepStart, ...]
     shards: tuple[tuple[int, ...], ...]
     tasks: int
-    records: int
+    bounds: Bounds
 
     def to_text(self) -> str:
         """For an option of the source."""
@@ -93,6 +95,9 @@ class LogReader(DataSourceStreamReader):
         self._followers: list[Follower] = []
         self._waiting: Waiting | None = None
         self._tasks: Tasks | None = None
+        self._given: tuple[Offset, int, float] | None = None
+        self._found: tuple[Offset, BatchSize, str] | None = None
+        self._size = BatchSize.first(spec.bounds)
 
     def __getstate__(self) -> dict[str, Any]:
         """Only what the tasks need: a table must not cross into a forked worker."""
@@ -109,13 +114,35 @@ class LogReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
         """The end of the next micro-batch; of a step that has nothing to do, where it stands."""
         self._open()
-        before = self._before(Offset.from_json(start))
+        begins, asked = Offset.from_json(start), time.monotonic()
+        before = self._before(begins)
         waiting = self._blocks(min(at.block for at in before.values()))
-        if waiting.last < max(at.seq for at in before.values()) + self.spec.records:
+        first = max(at.seq for at in before.values())
+        if waiting.last < first + (begins.size or self._size).records:
             waiting.look()
+        self._size, reason = self._sized(begins, asked, waiting.last - first)
         after = {f.start.step.name: f.next(before[f.start.step.name], waiting)
                  for f in self._followers}  # fmt: skip
-        return start if after == before else Offset(after).to_json()
+        if after == before:
+            return start
+        ends = Offset(after, self._size, reason)
+        taken = max(after[name].seq - at.seq for name, at in before.items())
+        self._given = ends, taken, time.monotonic()
+        return ends.to_json()
+
+    def _sized(self, begins: Offset, now: float, waiting: int) -> tuple[BatchSize, str]:
+        """The size of the next micro-batch, by how long the one took that has ended.
+
+        It had ended when this was first asked: since then Spark may have waited for records.
+        """
+        if self._found is None or self._found[0] != begins:
+            last = Measured(0, 0.0, waiting)  # another process began it
+            if self._given is not None and self._given[0] == begins:
+                _, records, since = self._given
+                last = Measured(records, now - since, waiting)
+            size = begins.size or BatchSize.first(self.spec.bounds)
+            self._found = begins, *size.after(last, self.spec.bounds)
+        return self._found[1:]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:  # type: ignore[override]
         """The tasks of a micro-batch; the first also tells what the whole is about."""
@@ -133,7 +160,8 @@ class LogReader(DataSourceStreamReader):
                 seed = Work(name, shards, NO_MARKS, seed=before.state.watermark)
                 wanted.setdefault((-1, before.seq), []).append(seed)
         parts = [part for span, works in wanted.items() for part in self._cut(span, works, files)]
-        ticks = tuple(_tick(begun, before, after) for begun, before, after in moves)
+        ends = Offset.from_json(end)
+        ticks = tuple(_tick(*move, ends) for move in moves)
         first, *rest = parts or [Part(0, -1, (), ())]
         return [replace(first, ticks=ticks), *rest]
 
@@ -177,7 +205,7 @@ class LogReader(DataSourceStreamReader):
 
     def _take(self, blocks: Sequence[BlockSummary], seq: int) -> Sequence[BlockSummary]:
         """Blocks of the next micro-batch: as many records as it may have, or one block more."""
-        whole = (at for at, b in enumerate(blocks) if b.last_seq >= seq + self.spec.records)
+        whole = (at for at, b in enumerate(blocks) if b.last_seq >= seq + self._size.records)
         return blocks[: next(whole, len(blocks)) + 1]
 
     def _moves(
@@ -201,5 +229,7 @@ class LogReader(DataSourceStreamReader):
             yield Part(a, b, tuple(f.path for f in files if f.holds(a, b)), tuple(works))
 
 
-def _tick(start: StepStart, before: StepOffset, after: StepOffset) -> Tick:
-    return Tick(start.step.name, before.state.watermark, after.seq - before.seq, after)
+def _tick(start: StepStart, before: StepOffset, after: StepOffset, ends: Offset) -> Tick:
+    name, records = start.step.name, after.seq - before.seq
+    size = 0 if ends.size is None else ends.size.records
+    return Tick(name, before.state.watermark, records, after, size, ends.reason)

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock.config.pipeline import Mode, Pipeline
+from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.window import instant
@@ -36,7 +37,7 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.cause import cause_of
 from penstock.spark.crew import SparkCrew
 from penstock.spark.load import Progress
-from penstock.spark.query import RECORDS_A_MICRO_BATCH, start_query
+from penstock.spark.query import start_query
 from penstock.spark.session import end_of
 from penstock.spark.watchdog import Watchdog
 
@@ -103,11 +104,11 @@ class StreamHost:
         self._sealed = 0.0
         self._began = time.monotonic()
 
-    def run(self, records: int = RECORDS_A_MICRO_BATCH) -> None:
+    def run(self, bounds: Bounds | None = None) -> None:
         """Return once stopped or ended.
 
         Args:
-            records: a micro-batch takes no further block once it has so many.
+            bounds: of the size of micro-batches; none: the pipeline's.
 
         Raises:
             StreamFailedError: a query or the ingest failed; starting again goes on.
@@ -124,7 +125,7 @@ class StreamHost:
             for name in self.pipeline.queries:
                 self.queries[name] = start_query(
                     self.spark, self.tables, self.pipeline, name, self.clock, self._told,
-                    self._give_up, records, shards=self.shards,
+                    self._give_up, bounds, shards=self.shards,
                 )  # fmt: skip
                 if not self._watch(lambda name=name: not _is_undecided(self.queries[name])):
                     return

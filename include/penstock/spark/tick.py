@@ -19,12 +19,16 @@ class Tick:
         since: the watermark before, us.
         records: of the log that the micro-batch takes.
         at: where the step stands after it.
+        size: records at which the micro-batch takes no further block.
+        size_reason: for another size than before; empty: it is the same.
     """
 
     step: str
     since: int
     records: int
     at: StepOffset
+    size: int
+    size_reason: str
 
     @property
     def advance(self) -> Advance:
@@ -41,13 +45,14 @@ class Tick:
             "since": self.since,
             "records": self.records,
             "at": self.at.to_json(),
+            "size": self.size,
+            "size_reason": self.size_reason,
         }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
-        at = StepOffset.from_json(content["at"])
-        return cls(content["step"], content["since"], content["records"], at)
+        return cls(**{**content, "at": StepOffset.from_json(content["at"])})
 
 
 @dataclass(frozen=True, slots=True)

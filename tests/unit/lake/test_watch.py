@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.config.pipeline import Soon
+from penstock.config.running import Soon
 from penstock.core.urgency import Bell, Urgency, Waiting
 from penstock.lake.history.watch import Watch, waiting
 from tests import reference as ref

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from penstock.core.batch_size import BatchSize
 from penstock.core.slack import WatermarkState
 
-FORM = 8
+FORM = 9
 """Of what a checkpoint holds: offsets and the reducer's state. Raise it with any change of either:
 a checkpoint of another form is not gone on with, but rebuilt from the log."""
 
@@ -54,9 +55,17 @@ class StepOffset:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Where the steps of a query stand, by name; one that has no micro-batch yet is not there."""
+    """Where the steps of a query stand.
+
+    Attributes:
+        steps: by name; one that has no micro-batch yet is not there.
+        size: by which the micro-batch that ends here was cut; none: it is the first of the query.
+        reason: for another size than before; empty: it is the same.
+    """
 
     steps: Mapping[str, StepOffset] = field(default_factory=dict)
+    size: BatchSize | None = None
+    reason: str = ""
 
     def of(self, step: str, generation: int) -> StepOffset | None:
         """Where a generation stands; none: it has not begun here."""
@@ -66,7 +75,8 @@ class Offset:
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""
         steps = {name: step.to_json() for name, step in self.steps.items()}
-        return {"form": FORM, "steps": steps}
+        size = None if self.size is None else self.size.to_json()
+        return {"form": FORM, "steps": steps, "size": size, "reason": self.reason}
 
     @classmethod
     def from_json(cls, content: "str | Mapping[str, Any]") -> Self:
@@ -78,5 +88,6 @@ class Offset:
         found = json.loads(content) if isinstance(content, str) else content
         if not isinstance(found, Mapping) or found.get("form") != FORM:
             raise ValueError(f"no offset of form {FORM}")
-        steps = found["steps"].items()
-        return cls({name: StepOffset.from_json(step) for name, step in steps})
+        steps = {name: StepOffset.from_json(step) for name, step in found["steps"].items()}
+        size = None if found["size"] is None else BatchSize.from_json(found["size"])
+        return cls(steps, size, found["reason"])

@@ -339,6 +339,8 @@ class Tables:
                     ("windows_measured", pa.int64()),
                     ("windows_below", pa.int64()),
                     ("records", pa.int64()),
+                    ("size", pa.int64()),
+                    ("size_reason", pa.string()),
                     ("class_1", pa.int64()),
                     ("class_2", pa.int64()),
                     ("class_3", pa.int64()),
