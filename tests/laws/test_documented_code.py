@@ -1,0 +1,72 @@
+"""The code of the how-to is run, and says what plain Python says."""
+
+import random
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.config.catalog import read_pipeline
+from penstock.lake.history.standing import answers_in_force
+from penstock.lake.ingest import door
+from tests.lakes import Lake
+from tests.streams import BEGIN, write_jsonl
+
+pytestmark = pytest.mark.law
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "write-your-own-step.md"
+SOURCE = """
+source: {files: live, format: jsonl}
+columns: {host: string, query: string}
+event_time: ts
+"""
+NAMES = ("www.Example.org", "example.org", "a.b.example.net", "example.net", "localhost", None)
+
+
+def block(language: str) -> str:
+    """The first of a language in the how-to."""
+    found = re.search(rf"^```{language}\n(.*?)^```", HOW_TO.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+def domain(query: str) -> str:
+    return ".".join(query.lower().split(".")[-2:])
+
+
+def asked(count: int) -> list[dict[str, Any]]:
+    draw, begin = random.Random(7), BEGIN  # noqa: S311
+    return [
+        {"host": f"h{draw.randrange(3)}", "query": draw.choice(NAMES),
+         "ts": (begin + timedelta(seconds=draw.randrange(600))).isoformat()}
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def test_the_step_of_the_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "BLOCK", 20)
+    (tmp_path / "dns.py").write_text(block("python"))
+    (tmp_path / "dns.yaml").write_text(SOURCE + block("yaml"))
+    pipeline, problems = read_pipeline(tmp_path / "dns.yaml")
+    assert pipeline is not None, problems
+    lake = Lake(tmp_path, pipeline, None, {}, "first_contact")  # type: ignore[arg-type]
+    records = asked(200)
+    write_jsonl(tmp_path / "live" / "1.jsonl", records)
+    lake.query().run()
+    lake.ingest()
+    lake.query(blocks=3).run()
+
+    first: dict[tuple[str, str], datetime] = {}
+    expected = []
+    for seq, record in enumerate(records):
+        if record["query"] is None:
+            continue
+        key, ts = (record["host"], domain(record["query"])), datetime.fromisoformat(record["ts"])
+        if key not in first or ts < first[key]:
+            first[key] = ts
+            expected.append((*key, seq, ts))
+    rows = answers_in_force(lake.tables, lake.step).to_pylist()
+    names = ("host", "domain", "arrival_seq", "first_seen")
+    assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(expected)
+    assert len(expected) > len(first), "some were first seen later than they asked first"
