@@ -15,12 +15,9 @@ from tests.lakes import Lake
 from tests.streams import BEGIN, write_jsonl
 
 pytestmark = pytest.mark.law
-HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "write-your-own-step.md"
-SOURCE = """
-source: {files: live, format: jsonl}
-columns: {host: string, query: string}
-event_time: ts
-"""
+ROOT = Path(__file__).resolve().parents[2]
+HOW_TO = ROOT / "docs" / "how-to" / "write-your-own-step.md"
+SHIPPED = ROOT / "include" / "pipelines"
 NAMES = ("www.Example.org", "example.org", "a.b.example.net", "example.net", "localhost", None)
 
 
@@ -38,21 +35,25 @@ def domain(query: str) -> str:
 def asked(count: int) -> list[dict[str, Any]]:
     draw, begin = random.Random(7), BEGIN  # noqa: S311
     return [
-        {"host": f"h{draw.randrange(3)}", "query": draw.choice(NAMES),
-         "ts": (begin + timedelta(seconds=draw.randrange(600))).isoformat()}
-        for _ in range(count)
+        {"id.orig_h": f"h{draw.randrange(3)}", "query": draw.choice(NAMES), "rtt": 0.5,
+         "ts": (begin + timedelta(seconds=draw.randrange(600))).isoformat(),
+         "_write_ts": (begin + timedelta(seconds=600 + number)).isoformat()}
+        for number in range(count)
     ]  # fmt: skip
 
 
 def test_the_step_of_the_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "BLOCK", 20)
     (tmp_path / "dns.py").write_text(block("python"))
-    (tmp_path / "dns.yaml").write_text(SOURCE + block("yaml"))
+    (tmp_path / "dns.yaml").write_text(block("yaml"))
     pipeline, problems = read_pipeline(tmp_path / "dns.yaml")
     assert pipeline is not None, problems
+    shipped, problems = read_pipeline(SHIPPED / "dns.yaml")
+    assert shipped is not None, problems
+    assert (shipped.specs, shipped.definition) == (pipeline.specs, pipeline.definition)
     lake = Lake(tmp_path, pipeline, None, {}, "first_contact")  # type: ignore[arg-type]
     records = asked(200)
-    write_jsonl(tmp_path / "live" / "1.jsonl", records)
+    write_jsonl(tmp_path / "demo" / "dns" / "live" / "1.jsonl", records)
     lake.query().run()
     lake.ingest()
     lake.query(blocks=3).run()
@@ -62,7 +63,10 @@ def test_the_step_of_the_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for seq, record in enumerate(records):
         if record["query"] is None:
             continue
-        key, ts = (record["host"], domain(record["query"])), datetime.fromisoformat(record["ts"])
+        key, ts = (
+            (record["id.orig_h"], domain(record["query"])),
+            datetime.fromisoformat(record["ts"]),
+        )
         if key not in first or ts < first[key]:
             first[key] = ts
             expected.append((*key, seq, ts))
