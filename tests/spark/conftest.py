@@ -13,6 +13,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
+from penstock.control.nodes import folder_of
 from penstock.core.batch_size import Bounds
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import door as door_module
@@ -120,7 +121,10 @@ class Scene:
         return pipelines
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Of a process that works in the scene."""
+        """Of a process that works in the scene; where the tests' session has a cluster, on it."""
+        shared, own = folder_of(Settings().home), folder_of(self.home)
+        if shared.exists() and not own.exists():
+            own.symlink_to(shared)
         return os.environ | {
             "PENSTOCK_HOME": str(self.home),
             "PENSTOCK_PIPELINES": str(self.write_yaml()),

@@ -98,7 +98,7 @@ def test_a_run_whose_checkpoint_was_deleted_in_the_middle(
 
 @pytest.mark.all  # make test kills at telling points: tests/crash
 def test_a_run_killed_in_the_middle_and_resumed(
-    log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
+    spark: SparkSession, log: Scene, truth: dict[str, ref.Answers], tmp_path: Path
 ) -> None:
     scene = log.copy(tmp_path)
     environment = scene.environment()

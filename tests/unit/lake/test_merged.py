@@ -51,6 +51,7 @@ def small() -> Iterator[None]:
         patch.setattr(merging, "BATCH", 16)
         patch.setattr(reads, "LEAST", 1)
         patch.setattr(reads, "COST", 0.0)
+        patch.setattr(reads, "FEW", 0.0)
         yield
 
 
@@ -270,8 +271,8 @@ def kept(lake: Lake) -> list[dict[str, Any]]:
     return [*rows.to_pylist()]
 
 
-@pytest.mark.parametrize("what", [("LEAST", 100_000), ("COST", 3_600.0)])
-def test_a_read_of_few_answers_or_a_quick_one_is_not_counted(
+@pytest.mark.parametrize("what", [("LEAST", 100_000), ("COST", 3_600.0), ("FEW", 1e9)])
+def test_a_read_of_few_answers_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: tuple[str, float]
 ) -> None:
     lake = grown(tmp_path, "sites", lambda _: None)

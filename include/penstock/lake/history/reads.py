@@ -1,6 +1,7 @@
 """How much time merging at read takes from readers: what a merge by maintenance would spare them.
 
-A read of few answers, or one that was quick, is not counted: counting it would take longer.
+A read of few answers, of a small table or of a large one, is not counted: counting it would take
+longer.
 """
 
 import logging
@@ -24,9 +25,12 @@ READ = "read"
 NOTE = "note"
 LEAST = 250_000
 """Rows; to count a read takes as long as to merge so many."""
-COST = 0.1
-"""Seconds of all processors; twice what it takes to count a read. Those who ask for few of many
-answers often take less, and a merge would spare them little."""
+COST = 0.05
+"""Seconds of all processors that it takes to count a read."""
+FEW = 0.25
+"""Of the time that all answers take to be read: who takes less asked for few of them."""
+ROW = 3e-7
+"""Seconds that a row takes to be merged and read (benchmarks/folding.py)."""
 LEFT = 0.35
 """Of the time that a row takes to be merged at read, what a merged one takes to be read; measured
 by benchmarks/folding.py."""
@@ -51,8 +55,13 @@ class Read:
 
 def spared(reads: Sequence[Read], seconds: float) -> list[float]:
     """Of the time that some reads took together, what each would have been spared by a merge, s."""
-    weight = sum(read.unmerged + LEFT * read.merged for read in reads)
-    return [(1 - LEFT) * seconds * read.unmerged / weight if weight else 0.0 for read in reads]
+    whole = weight(reads)
+    return [(1 - LEFT) * seconds * read.unmerged / whole if whole else 0.0 for read in reads]
+
+
+def weight(reads: Sequence[Read]) -> float:
+    """Rows to be merged at read that would take as long as all that some reads have before them."""
+    return sum(read.unmerged + LEFT * read.merged for read in reads)
 
 
 @contextmanager
@@ -64,7 +73,7 @@ def counted(reads: Sequence[Read]) -> Iterator[None]:
     began = time.process_time()
     yield
     took = time.process_time() - began
-    if took < COST:
+    if took < max(COST, FEW * ROW * weight(reads)):
         return
     times = spared(reads, took)
     for read, seconds in zip(reads, times, strict=True):
