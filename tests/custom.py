@@ -1,5 +1,6 @@
 """Custom steps of the tests: their code, and what it must say, in plain Python."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,35 @@ class Pairs(Sites):
 
     def finish(self, states):
         return {"thirds": pc.divide(states["n"], 3)}
+
+
+class Longest(Code):
+    """The longest limit of a site's codes, of those that have one; and what it was made of."""
+
+    state = {"most": "long"}
+
+    def map(self, records):
+        return records.filter(pc.is_valid(records["limits.seconds"]))
+
+    def init(self, rows):
+        return {"most": pa.nulls(rows, pa.int64())}
+
+    def update(self, states, records):
+        return {"most": pc.max_element_wise(states["most"], records["limits.seconds"])}
+
+    def merge(self, one, other):
+        return {"most": pc.max_element_wise(one["most"], other["most"])}
+
+    def finish(self, states):
+        return states
 '''
 SITES = {"kind": "custom", "code": "Sites", "keys": ["site"], "columns": ["code"],
          "answers": {"n": "long", "least": "long", "first": "timestamp"}}  # fmt: skip
 PAIRS = {"kind": "custom", "code": "Pairs", "keys": ["letter", "many"],
          "makes": {"letter": "string", "many": "boolean"}, "columns": ["site", "bags", "code"],
          "where": "code <> 2", "answers": {"thirds": "long"}}  # fmt: skip
+LONGEST = {"kind": "custom", "code": "Longest", "keys": ["site"], "columns": ["code"],
+           "load": {"limits": {"a": "code", "b": "code"}}, "answers": {"most": "long"}}  # fmt: skip
 Told = dict[tuple[Any, ...], tuple[Any, ...]]
 """By keys and position: event time, values, and how many records of the key there were."""
 
@@ -155,3 +179,29 @@ def check_settled(lake: Lake) -> None:
     assert at is not None
     in_force = rows_of(lake, answers_in_force(lake.tables, lake.step))
     assert in_force == truth(lake, at.sealed.seq)
+
+
+def longest(
+    lake: Lake, limits: Callable[[int], Mapping[tuple[int, int], int]], through: int
+) -> set[tuple[Any, ...]]:
+    """Of ``LONGEST``: site, position, limit and number of records of each change."""
+    found, seq = set[tuple[Any, ...]](), 0
+    states: dict[str, tuple[int, int]] = {}
+    for block in blocks_of(lake.tables, lake.pipeline):
+        for record in block.records:
+            if record is not None and seq <= through and record["site"] is not None:
+                limit = limits(seq).get((record["code"], record["code"]))
+                if limit is not None:
+                    most, count = states.get(record["site"], (-1, 0))
+                    states[record["site"]] = max(most, limit), count + 1
+                    if limit > most:
+                        found.add((record["site"], seq, limit, count + 1))
+            seq += 1
+    return found
+
+
+def longest_rows(answers: Any) -> set[tuple[Any, ...]]:
+    names = ("site", "arrival_seq", "most", "n_records")
+    rows = [tuple(row[name] for name in names) for row in answers.to_pylist()]
+    assert len({*rows}) == len(rows)
+    return {*rows}

@@ -192,7 +192,7 @@ class LocalPrefix:
         rows, wire = self._rows(plan), frame_of(self.step).wire(self.step)
         if spans is not None:
             rows = rows.filter(pa.array(_inside(_times(rows), spans)))
-        mapped = list(mapping(self.step, rows.schema, 2, keys)(iter(rows.to_batches())))
+        mapped = list(mapping(self.step, rows.schema, 2, self.sides, keys)(iter(rows.to_batches())))
         found = [wire.answers.empty_table()]
         if mapped:
             parts, reduced = pa.Table.from_batches(mapped), reducing(self.step, asked, self.sides)

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from penstock.lake.storage.read import read_table
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.stream_host import StreamHost
 from tests import lookup_model as model
+from tests.custom import LONGEST, longest, longest_rows, write_code
 from tests.doubles import RecordingPulse, RisingClock
 from tests.forgery import audited
 from tests.lakes import Lake, make_lake
@@ -31,9 +33,15 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def lived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Lake, LimitsFile]:
     """A log in which the limits changed five times."""
+    return life(tmp_path, monkeypatch, LIMITED)
+
+
+def life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
+) -> tuple[Lake, LimitsFile]:
     monkeypatch.setattr(door_module, "BLOCK", 40)
     source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "bounded"}
-    lake = make_lake(tmp_path, (LIMITED, NOBODY), load=LOAD, source=source)
+    lake = make_lake(tmp_path, (step, NOBODY), load=LOAD, source=source)
     file = LimitsFile(tmp_path, [0, 1, 2], random.Random(3))  # noqa: S311
     lake.query()
     door, rows = lake.door(), seen(random.Random(5), 600)  # noqa: S311
@@ -76,6 +84,27 @@ def test_what_held_is_taken_by_the_stream_the_correction_and_the_audit(
     verdict = audited(quick, lake)
     assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
     assert verdict.row["answers_compared"] == len(found)
+    forge_what_held(lake)
+    with pytest.raises(TerminalError, match="decisions are not what plans adopted"):
+        audited(quick, lake)
+
+
+def test_user_code_gets_what_held(
+    quick: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_code(tmp_path)
+    lake, file = life(tmp_path, monkeypatch, LONGEST)
+    host = StreamHost(
+        quick, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(lambda _: False)
+    )
+    host.run(Bounds.fixed(90))
+    every = longest(lake, file.in_force(lake.tables), 600)
+    assert longest_rows(answers_in_force(lake.tables, lake.step)) == every
+    assert len({limit for *_, limit, _ in every}) > 1
+    assert correct_pipeline(quick, lake.tables, lake.pipeline, lake.clock, "r").answers == 0
+    verdict = audited(quick, lake)
+    assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
+    assert verdict.row["answers_compared"] == len(every)
     forge_what_held(lake)
     with pytest.raises(TerminalError, match="decisions are not what plans adopted"):
         audited(quick, lake)

@@ -186,8 +186,8 @@ class Frame:
         since: for a step and a start's watermark, the event time from which on records are needed
             to rebuild its state, us.
         wire: of a step.
-        mapper: of a step; with the watermarks in force, and the watermark of the start whose state
-            is rebuilt, or none.
+        mapper: of a step; with the watermarks in force, the watermark of the start whose state is
+            rebuilt, or none, and side data.
         reducer: of a step; with the shard's state, the folder of what is too large for it, and
             side data.
         again: a step's answers, as ``answers`` of its wire, that a correction asks for, from the
@@ -197,7 +197,7 @@ class Frame:
     columns: Callable[[StepSpec], list[str]]
     since: Callable[[StepSpec, int], int]
     wire: Callable[[StepSpec], Wire]
-    mapper: Callable[[StepSpec, Marks, int | None], Mapper]
+    mapper: Callable[[StepSpec, Marks, int | None, Sides], Mapper]
     reducer: Callable[[StepSpec, State, Path, Sides], Reducer]
     again: Callable[[StepSpec, pa.Table, Asked, Sides], pa.Table]
 

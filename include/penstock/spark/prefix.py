@@ -94,7 +94,7 @@ class SparkPrefix:
             events = events.withColumn(name, F.lit(None).cast(types[name].dataType))
         tasks = int(str(self.spark.conf.get(PARTITIONS)))
         parts = events.select(*columns).mapInArrow(
-            mapping(self.step, self.events.schema, tasks, keys),
+            mapping(self.step, self.events.schema, tasks, self.sides, keys),
             from_arrow_schema(parts_of_shards(wire)),
         )
         found = parts.groupBy("shard").applyInArrow(

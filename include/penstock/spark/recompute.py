@@ -26,7 +26,7 @@ def parts_of_shards(wire: Wire) -> pa.Schema:
 
 
 def mapping(
-    step: StepSpec, schema: pa.Schema, shards: int, keys: Longs | None = None
+    step: StepSpec, schema: pa.Schema, shards: int, sides: Sides, keys: Longs | None = None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What each task does with records: parts by shard.
 
@@ -34,6 +34,7 @@ def mapping(
         step: whose parts.
         schema: of ``events``.
         shards: so many there are.
+        sides: side data.
         keys: hashes of those that are wanted; none: all.
     """
 
@@ -43,7 +44,7 @@ def mapping(
         schema_out = parts_of_shards(frame.wire(step))
         for batch in batches:
             wanted = pa.schema([schema.field(n) for n in batch.schema.names])
-            mapper = frame.mapper(step, NO_MARKS, None)
+            mapper = frame.mapper(step, NO_MARKS, None, sides)
             mapper.take(pa.Table.from_batches([batch]).cast(wanted))
             parts = mapper.parts()
             hashes = hash_keys(parts, step.key_names)

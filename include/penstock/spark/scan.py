@@ -19,6 +19,7 @@ from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.kinds.frame import Mapper, frame_of
+from penstock.kinds.side import Sides
 from penstock.lake.storage.read import read_pieces
 from penstock.lake.storage.spec import TableSpec
 from penstock.spark.tick import Tick
@@ -65,13 +66,16 @@ def cut(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     return [(a, b - 1) for a, b in pairwise(bounds) if b > a]
 
 
-def scan(part: Part, events: TableSpec, steps: Mapping[str, StepSpec]) -> Iterator[pa.RecordBatch]:
+def scan(
+    part: Part, events: TableSpec, steps: Mapping[str, StepSpec], sides: Sides
+) -> Iterator[pa.RecordBatch]:
     """Partials of one part by step and shard, after a message to each shard that it tells.
 
     Args:
         part: which.
         events: the table.
         steps: by name.
+        sides: side data.
     """
     reached("speed read")
     for tick in part.ticks:
@@ -79,7 +83,7 @@ def scan(part: Part, events: TableSpec, steps: Mapping[str, StepSpec]) -> Iterat
             yield from message(shard, TICK, tick.to_json()).to_batches()
     own = [steps[work.step] for work in part.works]
     mappers = [
-        frame_of(step).mapper(step, work.marks, work.seed)
+        frame_of(step).mapper(step, work.marks, work.seed, sides)
         for step, work in zip(own, part.works, strict=True)
     ]
     for piece in _pieces(part, events, own):

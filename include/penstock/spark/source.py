@@ -25,6 +25,7 @@ from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary
 from penstock.lake.history.offset import Offset, StepOffset
 from penstock.lake.log.blocks import EventTimes
+from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import DataFile, data_files
 from penstock.lake.storage.spec import TableSpec
@@ -168,7 +169,7 @@ class LogReader(DataSourceStreamReader):
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Partials of one part; the first part's begin with a message to each shard."""
         steps = {start.step.name: start.step for start in self.spec.starts}
-        return scan(partition, self.spec.events, steps)
+        return scan(partition, self.spec.events, steps, SideReader(self.spec.tables))
 
     def _open(self) -> None:
         """Tables are opened in the process that uses them: deltalake does not survive a fork."""

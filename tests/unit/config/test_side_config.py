@@ -110,3 +110,42 @@ def test_a_name_that_means_something_in_a_condition_is_refused(tmp_path: Path, n
     _, problems = read_pipeline(path)
     assert any(f"{name} means something here already. Rename the side table" in str(problem)
                for problem in problems)  # fmt: skip
+
+
+OWN = """source: {files: live}
+columns: {site: string, lane: long}
+event_time: ts
+load:
+  limits: {files: l.csv, format: csv, columns: {a: string, seconds: long}, keys: [a]}
+steps:
+  s:
+    kind: custom
+    code: Longest
+    keys: [site]
+    load: {limits: {a: site}}
+    answers: {most: long}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("{a: site}", "{a: lane}", "p.yaml:11  steps.s.load.limits.a  lane is no column of those"
+         " that the code reads (site)"),
+        ("load: {limits: {a", "load: {limit: {a", "p.yaml:11  steps.s.load.limit  limit is not"
+         " among the side data at load (there: limits)"),
+        ("{limits: {a: site}}", "{limits: {}}", "p.yaml:11  steps.s.load.limits  a row is found by"
+         " a, too. Name it, as in limits: {a: COLUMN}"),
+    ],
+)  # fmt: skip
+def test_user_code_loads_by_what_it_reads(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    path = tmp_path / "p.yaml"
+    (tmp_path / "p.py").write_text("class Longest: pass")
+    path.write_text(OWN)
+    pipeline, problems = read_pipeline(path)
+    assert pipeline is not None, problems
+    assert [join.table.name for join in pipeline.spec("s").looked_up] == ["limits"]
+    path.write_text(OWN.replace(old, new))
+    _, problems = read_pipeline(path)
+    assert len(problems) == 1
+    assert f"{problem}" in str(problems[0])

@@ -23,6 +23,10 @@ from tests.streams import ARROW, disordered
 Make = Callable[..., CustomSpec]
 
 
+def NO_SIDES(*_: Any) -> Any:  # noqa: N802  as a constant
+    raise AssertionError("the step loads nothing")
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """The step of some code, by default that of the tests."""
@@ -85,13 +89,13 @@ def test_what_is_wrong_with_the_code_is_said_with_its_line(
     make: Make, old: str, new: str, said: str
 ) -> None:
     with pytest.raises(UserCodeError, match=said):
-        Mapper(make(SITES, old, new), NO_MARKS, None).take(records())
+        Mapper(make(SITES, old, new), NO_MARKS, None, NO_SIDES).take(records())
 
 
 def test_an_error_of_the_system_is_none_of_the_code(make: Make) -> None:
     step = make(SITES, 'pc.add(states["n"], 1)', "open('/no/such/file')")
     with pytest.raises(FileNotFoundError):
-        Mapper(step, NO_MARKS, None).take(records())
+        Mapper(step, NO_MARKS, None, NO_SIDES).take(records())
 
 
 def test_a_row_of_no_record_is_refused(make: Make) -> None:
@@ -99,13 +103,16 @@ def test_a_row_of_no_record_is_refused(make: Make) -> None:
                 'return two.set_column(two.schema.get_field_index("arrival_seq"), "arrival_seq",'
                 ' pc.add(two["arrival_seq"], 7))')  # fmt: skip
     with pytest.raises(UserCodeError, match=r"gave arrival_seq \d+, which is of none of its"):
-        Mapper(step, NO_MARKS, None).take(records())
+        Mapper(step, NO_MARKS, None, NO_SIDES).take(records())
 
 
 @pytest.mark.parametrize("step", [SITES, PAIRS], ids=["sites", "pairs"])
 def test_code_that_merges_keeps_the_laws(make: Make, step: dict[str, Any]) -> None:
     table = records(300)
-    assert tried(make(step), table["arrival_seq"], table.drop_columns(["arrival_seq"])) is None
+    assert (
+        tried(make(step), table["arrival_seq"], table.drop_columns(["arrival_seq"]), NO_SIDES)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +130,9 @@ def test_code_that_does_not_merge_is_shown_with_the_fewest_records(
     make: Make, old: str, new: str, law: str, fewest: int
 ) -> None:
     table = records(300)
-    found = tried(make(SITES, old, new), table["arrival_seq"], table.drop_columns(["arrival_seq"]))
+    found = tried(
+        make(SITES, old, new), table["arrival_seq"], table.drop_columns(["arrival_seq"]), NO_SIDES
+    )
     assert found is not None
     assert (found.law, len(found.records)) == (law, fewest)
     assert found.one != found.other
@@ -134,7 +143,7 @@ def test_a_map_that_mixes_rows_is_shown(make: Make) -> None:
     new = 'letter = pc.if_else(len(records) > 1, "x", records["site"])'
     step = make(PAIRS, 'letter = pc.utf8_slice_codeunits(records["site"], 0, 1)', new)
     table = records(300)
-    found = tried(step, table["arrival_seq"], table.drop_columns(["arrival_seq"]))
+    found = tried(step, table["arrival_seq"], table.drop_columns(["arrival_seq"]), NO_SIDES)
     assert found is not None
     assert (found.law.partition(":")[0], len(found.records)) == ("map mixes rows", 2)
 

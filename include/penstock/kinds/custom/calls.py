@@ -105,6 +105,11 @@ class Calls:
         whose = f"{self.path}: {self.step.program.name}.{name}"
         return UserCodeError(f"{self.step.name}: {whose} {said}")
 
+    def _begins(self, name: str) -> int:
+        """The line where a function of the user's begins; 0: it is none."""
+        code = getattr(getattr(getattr(self, "code", None), name, None), "__code__", None)
+        return code.co_firstlineno if code is not None and code.co_filename == self.path else 0
+
     @contextmanager
     def _told(self, name: str):  # type: ignore[no-untyped-def]
         try:
@@ -112,9 +117,10 @@ class Calls:
         except PASSING:
             raise
         except Exception as failed:
-            line = _line(failed, self.path)
+            line = _line(failed, self.path) or self._begins(name)  # the latter: in what it gave
+            where = f"{self.path}:{line}" if line else self.path
             raise UserCodeError(
-                f"{self.step.name}: {self.path}:{line}: {self.step.program.name}.{name}:"
+                f"{self.step.name}: {where}: {self.step.program.name}.{name}:"
                 f" {type(failed).__name__}: {failed}"
             ) from failed
 
@@ -138,10 +144,12 @@ def _columns(step: CustomSpec, state: Mapping[str, str]) -> Sequence[Column]:
 def _table(given: Columns) -> pa.Table:
     if isinstance(given, pa.Table):
         return given
-    return pa.table({name: _column(values) for name, values in given.items()})
+    return pa.table({name: _column(name, values) for name, values in given.items()})
 
 
-def _column(values: Any) -> Any:
+def _column(name: str, values: Any) -> Any:
+    if isinstance(values, pa.Scalar) or np.isscalar(values):
+        raise TypeError(f"{name} is one value ({values}). Give a column, with a value a row")
     return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
 
 

@@ -8,11 +8,13 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from penstock.config.model import ColumnName, alike
+from penstock.config.model import ColumnName, Name, alike
+from penstock.config.side import wrong_loads
 from penstock.config.slack import SlackConfig
 from penstock.config.step import Given, Said, StepConfig, require_free, undeclared
 from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideJoin
 from penstock.core.window import MILLISECOND, WindowSpec
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec, Program
 
@@ -35,6 +37,11 @@ class CustomConfig(StepConfig):
     )
     columns: tuple[ColumnName, ...] = Field(
         default=(), description="Declared columns that it reads, besides keys and event_time."
+    )
+    load: dict[Name, dict[ColumnName, ColumnName]] = Field(
+        default_factory=dict,
+        description="Side data for its map: of each the row where these of its columns equal"
+        " columns that the code reads; its others are NAME.column.",
     )
     answers: dict[ColumnName, ColumnType] = Field(
         min_length=1, description="What its finish says, with types."
@@ -72,6 +79,9 @@ class CustomConfig(StepConfig):
             read=tuple(Column(c, types[c]) for c in self.columns if c not in own),
             said=tuple(Column(*column) for column in self.answers.items()),
             program=Program(self.code, given.code.read_text(encoding="utf-8"), str(given.code)),
+            sides=tuple(
+                SideJoin(given.sides[name], tuple(on.items())) for name, on in self.load.items()
+            ),
         )
 
     def known(self, types: Mapping[str, ColumnType]) -> Mapping[str, ColumnType]:
@@ -88,6 +98,9 @@ class CustomConfig(StepConfig):
                 yield f"makes.{column}", f"{column} is no key. Name it at keys, or delete it"
             elif column in given.types:
                 yield f"makes.{column}", f"{column} is a declared column. Rename one"
+        names = [*(key for key in self.keys if key not in self.makes), *self.columns]
+        seen = {name: given.types[name] for name in names if name in given.types}
+        yield from wrong_loads(self.load, given.sides, seen, "COLUMN", "those that the code reads")
         yield from _wrong_code(given.code, self.code)
 
     @property

@@ -16,6 +16,7 @@ from penstock.columns.groups import group
 from penstock.kinds.custom.calls import Calls
 from penstock.kinds.custom.mapper import taken
 from penstock.kinds.custom.spec import WHICH, CustomSpec
+from penstock.kinds.side import Sides
 
 TRIALS, MOST, ORDERS = 200, 9, 12
 """Sets of records of a key, records of a set, and orders in which each is merged."""
@@ -47,19 +48,20 @@ class Broken:
         return f"{self.law}:{rows}{said}"
 
 
-def broken(step: CustomSpec, records: pa.Table, seed: int = 0) -> Broken | None:
+def broken(step: CustomSpec, records: pa.Table, sides: Sides, seed: int = 0) -> Broken | None:
     """The first law that does not hold on some records; none: all do.
 
     Args:
         step: the custom step.
         records: with ``arrival_seq``, ``event_time`` and the columns that the step reads.
+        sides: side data.
         seed: of what is tried.
 
     Raises:
         UserCodeError: the code fails.
     """
     calls, draw = Calls(step), random.Random(seed)  # noqa: S311
-    records = taken(step, records)
+    records = taken(step, records, sides)
     if not records.num_rows:
         return None
     return _map_mixes_rows(calls, records, draw) or _states_do_not_merge(calls, records, draw)
@@ -148,12 +150,13 @@ def _sorted(rows: pa.Table) -> Said:
     return sorted(rows.to_pylist(), key=repr)
 
 
-def tried(step: CustomSpec, at: Sequence[int], columns: pa.Table) -> Broken | None:
+def tried(step: CustomSpec, at: Sequence[int], columns: pa.Table, sides: Sides) -> Broken | None:
     """The same for a sample of a source.
 
     Args:
         step: the custom step.
         at: place of each record in the order of arrival.
         columns: of the records.
+        sides: side data.
     """
-    return broken(step, columns.append_column(WHICH.name, pa.array(at, pa.int64())))
+    return broken(step, columns.append_column(WHICH.name, pa.array(at, pa.int64())), sides)

@@ -1,5 +1,7 @@
 """Map: records to states of one record each."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,11 +10,13 @@ from penstock.columns.arrays import Longs
 from penstock.columns.expressions import rows_where, rows_with
 from penstock.columns.groups import group, hash_keys
 from penstock.columns.marks import Marks
+from penstock.columns.types import fields_of
 from penstock.kinds.classes import Classes
 from penstock.kinds.custom.scan import reduced
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
 from penstock.kinds.custom.wire import COUNTED, REDUCED, STATE, Wire
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
+from penstock.kinds.side import Sides, looked_up
 
 
 def columns_of(step: CustomSpec) -> list[str]:
@@ -20,24 +24,37 @@ def columns_of(step: CustomSpec) -> list[str]:
     return [WHICH.name, WHEN.name, *step.columns]
 
 
-def taken(step: CustomSpec, events: pa.Table) -> pa.Table:
-    """The records that the step takes, as the code gets them."""
+def selected(step: CustomSpec, events: pa.Table, more: Sequence[str] = ()) -> pa.Table:
+    """The records that the step takes, with the columns that the code reads, and more of them."""
     events = rows_with((column.name for column in step.required), rows_where(step.where, events))
     names = [*(column.name for column in step.required), *(column.name for column in step.read)]
-    return _plain(events.select([WHICH.name, WHEN.name, *names]))
+    return _plain(events.select([WHICH.name, WHEN.name, *names, *more]))
+
+
+def taken(step: CustomSpec, events: pa.Table, sides: Sides) -> pa.Table:
+    """The records that the step takes, as the code gets them."""
+    records = selected(step, events)
+    columns = dict(zip(records.column_names, records.columns, strict=True))
+    seqs = np.asarray(records[WHICH.name])
+    for join in step.sides:
+        if records.num_rows:
+            columns |= looked_up(join, columns, seqs, sides)
+        else:
+            columns |= {f.name: pa.chunked_array([], f.type) for f in fields_of(join.found)}
+    return pa.table(columns)
 
 
 class Mapper:
     """One step's states of some records."""
 
-    def __init__(self, step: CustomSpec, marks: Marks, seed: int | None) -> None:
+    def __init__(self, step: CustomSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
         del marks, seed  # none is late
-        self.step, self.wire, self.classes = step, Wire(step), Classes()
+        self.step, self.wire, self.classes, self.sides = step, Wire(step), Classes(), sides
         self.mapped = [self.wire.parts.empty_table()]
 
     def take(self, records: pa.Table) -> None:
         """Add records."""
-        records = taken(self.step, records.select(columns_of(self.step)))
+        records = taken(self.step, records.select(columns_of(self.step)), self.sides)
         if not records.num_rows:
             return
         calls, keys = self.wire.calls, [*self.step.key_names]

@@ -13,9 +13,9 @@ import pyarrow as pa
 from penstock.columns.arrays import Longs
 from penstock.columns.groups import group
 from penstock.columns.types import fields_of
-from penstock.core.expression import read_by
+from penstock.core.expression import Column, read_by
 from penstock.kinds.custom.calls import Calls
-from penstock.kinds.custom.mapper import columns_of, taken
+from penstock.kinds.custom.mapper import columns_of, selected
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
 
 KEY = "key$"
@@ -27,7 +27,21 @@ def routed_schema(step: CustomSpec) -> pa.Schema:
     """Of records with the keys that they are about."""
     read = {c.name: c for c in (WHICH, WHEN, *step.own, *step.read, *read_by(step.where))}
     keys = [f.with_name(f"{KEY}{f.name}") for f in fields_of(step.keys)]
-    return pa.schema([*fields_of(read[name] for name in columns_of(step)), *keys])
+    beside = fields_of(_beside(step))
+    return pa.schema([*fields_of(read[name] for name in columns_of(step)), *beside, *keys])
+
+
+def _beside(step: CustomSpec) -> list[Column]:
+    """Columns of side data, which the audit joined to the records."""
+    return [column for join in step.sides for column in join.found]
+
+
+def _names(step: CustomSpec) -> list[str]:
+    return [*columns_of(step), *(column.name for column in _beside(step))]
+
+
+def _taken(step: CustomSpec, records: pa.Table) -> pa.Table:
+    return selected(step, records, [column.name for column in _beside(step)])
 
 
 def routing(step: CustomSpec, schema: pa.Schema) -> Callable[[Batches], Batches]:
@@ -36,9 +50,9 @@ def routing(step: CustomSpec, schema: pa.Schema) -> Callable[[Batches], Batches]
     def routed(batches: Batches) -> Batches:
         calls = Calls(step)
         for batch in batches:
-            records = pa.Table.from_batches([batch]).select(columns_of(step))
+            records = pa.Table.from_batches([batch]).select(_names(step))
             records = records.cast(pa.schema([schema.field(n) for n in records.column_names]))
-            mapped = calls.map(taken(step, records)).select([WHICH.name, *step.key_names])
+            mapped = calls.map(_taken(step, records)).select([WHICH.name, *step.key_names])
             mapped = mapped.group_by([WHICH.name, *step.key_names]).aggregate([])
             names = [WHICH.name, *(f"{KEY}{key}" for key in step.key_names)]
             both = mapped.rename_columns(names).join(records, WHICH.name)
@@ -61,11 +75,11 @@ def replaying(step: CustomSpec, schema: pa.Schema) -> Callable[[pa.Table], pa.Ta
         keys = [*step.key_names]
         mine = routed.select([WHICH.name, *(f"{KEY}{key}" for key in keys)])
         mine = mine.rename_columns([WHICH.name, *keys])
-        records = routed.select(columns_of(step))
+        records = routed.select(_names(step))
         _, first = group([records[WHICH.name]], records.num_rows)
         order = np.sort(first)[::-1]  # the newest first: what map says hangs on no order
         calls = Calls(step)
-        mapped = calls.map(taken(step, records.take(pa.array(order))))
+        mapped = calls.map(_taken(step, records.take(pa.array(order))))
         mapped = mapped.append_column("row$", pa.array(np.arange(mapped.num_rows)))
         there = mapped.select([*keys, WHICH.name, "row$"]).join(mine, [*keys, WHICH.name],
                                                                 join_type="left semi")  # fmt: skip

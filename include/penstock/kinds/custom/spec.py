@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from penstock.core.expression import Column
 from penstock.core.identity import column_form
 from penstock.core.measure import ColumnType
+from penstock.core.side import SideJoin
 from penstock.core.step import StepSpec
 
 WHEN = Column("event_time", ColumnType.TIMESTAMP)
@@ -42,6 +43,7 @@ class CustomSpec(StepSpec):
         read: columns that the code reads, besides event time, position and these.
         said: columns of its answers.
         program: the code.
+        sides: rows of side data that its map gets beside each record.
     """
 
     kind: ClassVar[str] = "custom"
@@ -52,6 +54,12 @@ class CustomSpec(StepSpec):
     read: tuple[Column, ...]
     said: tuple[Column, ...]
     program: Program
+    sides: tuple[SideJoin, ...] = ()
+
+    @property
+    def looked_up(self) -> tuple[SideJoin, ...]:
+        """What stands beside its records."""
+        return self.sides
 
     @property
     def required(self) -> tuple[Column, ...]:
@@ -75,7 +83,8 @@ class CustomSpec(StepSpec):
 
     def canonical(self) -> dict[str, Any]:
         """The text of the code, which class it is, what it reads and says."""
-        return {
+        sides = [join.canonical() for join in self.sides]
+        return ({"sides": sides} if sides else {}) | {
             "code": [self.program.name, self.program.digest],
             "own": [column.name for column in self.own],
             "read": sorted(column_form(column) for column in self.read),

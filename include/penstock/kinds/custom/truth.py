@@ -12,7 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.core import expression
 from penstock.core.kinds import part
-from penstock.kinds.custom.spec import WHEN, CustomSpec
+from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
+from penstock.kinds.keyed.truth import beside
 
 TASKS = 16
 """Parts of the keys: another number than shards."""
@@ -20,7 +21,8 @@ TASKS = 16
 
 def alarms(records: DataFrame, step: CustomSpec, sides: Mapping[str, DataFrame]) -> DataFrame:
     """All that is said of some records: window, keys, position, values and ``n_records``."""
-    del sides
+    for join in step.sides:
+        records = beside(records, join, sides[join.table.name], WHICH.name)
     replay: Any = part(step.kind, "replay")
     routed = replay.routed_schema(step)
     said = replay.said_schema(step)

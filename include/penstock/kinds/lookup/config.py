@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.config.expression import parse_where
 from penstock.config.model import ColumnName, Model, Name
+from penstock.config.side import wrong_loads
 from penstock.config.slack import SlackConfig
 from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression
@@ -117,17 +118,11 @@ class LookupConfig(StepConfig):
     def _wrong_loads(
         self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]
     ) -> Iterator[Said]:
-        for name, on in self.load.items():
-            if name not in sides:
-                there = ", ".join(sides) or "none"
-                yield f"load.{name}", f"{name} is not among the side data at load (there: {there})"
-            elif name in MEANT:
+        for name in self.load:
+            if name in MEANT:
                 yield f"load.{name}", f"{name} means something here already. Rename the side table"
-            elif wrong := [*_wrong_keys(sides[name], on, self._seen(types))]:
-                yield from ((f"load.{name}.{key}", said) for key, said in wrong)
-            elif missing := [key for key in sides[name].keys if key not in on]:
-                said = f"{name}: {{{missing[0]}: {OLD}.COLUMN}}"
-                yield f"load.{name}", f"a row is found by {missing[0]}, too. Name it, as in {said}"
+        seen = self._seen(types)
+        yield from wrong_loads(self.load, sides, seen, f"{OLD}.COLUMN", "the two records")
 
     @property
     def compares(self) -> str:
@@ -146,24 +141,6 @@ class LookupConfig(StepConfig):
         """Which record it is of."""
         side, _, column = value.partition("_")
         return f"{column} of the {'later' if side == NEW else 'earlier'} record"
-
-
-def _wrong_keys(
-    table: SideTable, on: Mapping[str, str], seen: Mapping[str, ColumnType]
-) -> Iterator[Said]:
-    """Of columns of a side table that are to equal columns of the two records."""
-    known = {column.name: column.type for column in table.columns}
-    for key, column in on.items():
-        if key not in known:
-            yield key, f"{table.name} has no column {key} (it has: {', '.join(known)})"
-        elif column not in seen:
-            there = ", ".join(seen) or "none: name some at columns"
-            yield key, f"{column} is no column of the two records ({there})"
-        elif known[key] is not seen[column]:
-            both = f"{table.name}.{key} is {known[key].value}, {column} {seen[column].value}"
-            yield key, f"{both}: they can never be equal. Make them alike"
-        elif key not in table.keys:
-            yield key, f"{key} is no key of {table.name} (keys: {', '.join(table.keys)})"
 
 
 CONFIG = LookupConfig

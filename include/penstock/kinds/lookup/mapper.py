@@ -13,6 +13,7 @@ from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.lookup.spec import LookupSpec
 from penstock.kinds.lookup.trimmed import DROPPED
 from penstock.kinds.lookup.wire import Wire
+from penstock.kinds.side import Sides
 
 READ = ("arrival_seq", "event_time")
 
@@ -44,8 +45,8 @@ def observed(step: LookupSpec, events: pa.Table) -> pa.Table:
 class Mapper:
     """One step's observations in some records."""
 
-    def __init__(self, step: LookupSpec, marks: Marks, seed: int | None) -> None:
-        del marks, seed  # what is late is told by the state
+    def __init__(self, step: LookupSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
+        del marks, seed, sides  # the state tells what is late, and is told what a pair means
         self.step, self.classes = step, Classes()
         self.mapped = [Wire(step).parts.empty_table()]
 

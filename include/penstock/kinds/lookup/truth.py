@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from penstock.core import expression
 from penstock.core.expression import to_sql
-from penstock.core.side import SideJoin
+from penstock.kinds.keyed.truth import beside
 from penstock.kinds.lookup.spec import APART, LookupSpec, Pairs
 from penstock.kinds.lookup.walk import BETWEEN, PAIR, UNKNOWN, Finding, walk
 
@@ -139,24 +139,13 @@ def _near(new: DataFrame, old: DataFrame, step: LookupSpec) -> DataFrame:
 def _held(pairs: DataFrame, step: LookupSpec, sides: Sides) -> DataFrame:
     """Of some pairs those for which the condition holds."""
     for join in step.sides:
-        pairs = _looked_up(pairs, join, sides[join.table.name])
+        pairs = beside(pairs, join, sides[join.table.name], "new_seq")
     apart = F.abs(F.unix_micros("new_time") - F.unix_micros("old_time"))
     held = F.coalesce(F.expr(to_sql(step.alarm)), F.lit(False))
     if step.reach is not None:
         held &= apart <= F.lit(step.reach)
     seconds = apart / F.lit(1_000_000.0)
     return pairs.withColumn(APART.name, seconds).where(held).drop(APART.name)
-
-
-def _looked_up(pairs: DataFrame, join: SideJoin, side: DataFrame) -> DataFrame:
-    """With what side data said when the later record came."""
-    name = join.table.name
-    named = [F.col(c).alias(f"{name}.{c}") for c in (*join.table.names, "first$", "until$")]
-    alike = F.col("new_seq") >= F.col(f"`{name}.first$`")
-    alike &= F.col("new_seq") < F.col(f"`{name}.until$`")
-    for key, column in join.on:
-        alike &= F.col(f"`{name}.{key}`") == F.col(f"`{column}`")
-    return pairs.join(side.select(*named), alike, "left")
 
 
 def _by_age(one: Column, other: Column) -> tuple[Column, Column]:

@@ -15,6 +15,7 @@ from penstock.columns.windows import closed_of, first_window, panes_of, windows_
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.classes import Classes
+from penstock.kinds.side import Sides
 from penstock.kinds.windowed.layout import layout_of
 from penstock.kinds.windowed.wire import Wire
 
@@ -85,7 +86,8 @@ def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa
 class Mapper:
     """One step's partials of some records."""
 
-    def __init__(self, step: StepSpec, marks: Marks, seed: int | None) -> None:
+    def __init__(self, step: StepSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
+        del sides
         self.step, self.marks, self.seed, self.classes = step, marks, seed, Classes()
         self.layout, self.mapped = layout_of(step), list[pa.Table]()
 

@@ -52,6 +52,21 @@ class _Seen:
     said: str = ""
 
 
+def places_of(pipeline: Pipeline, home: Path) -> list[SidePlace]:
+    """Where the side data lies that some step looks up.
+
+    Args:
+        pipeline: as its file says it.
+        home: where relative places start.
+    """
+    used = {join.table.name: join.table for s in pipeline.specs for join in s.looked_up}
+    return [
+        SidePlace(table, home / path_of(config.files), config.format, pipeline.tz)
+        for name, table in used.items()
+        for config in [pipeline.load[name]]
+    ]
+
+
 class SideFiles:
     """The side data of one pipeline: takes what its files hold.
 
@@ -65,12 +80,7 @@ class SideFiles:
     def __init__(self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
         self.tables, self.clock = tables, clock
         self.decisions = Table(tables.decisions())
-        used = {join.table.name: join.table for s in pipeline.specs for join in s.looked_up}
-        self.places = [
-            SidePlace(table, home / path_of(config.files), config.format, pipeline.tz)
-            for name, table in used.items()
-            for config in [pipeline.load[name]]
-        ]
+        self.places = places_of(pipeline, home)
         self._seen = {place.table.name: _Seen() for place in self.places}
 
     @property

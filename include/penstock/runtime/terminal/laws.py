@@ -6,9 +6,11 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem
 from penstock.config.yaml_file import line_of
 from penstock.core.clock import Clock
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.kinds import has_part, part
+from penstock.kinds.side import Sides, Version
 from penstock.lake.ingest.sample import read_sample
+from penstock.lake.ingest.side_files import places_of
 
 ENOUGH = 5_000
 """Records of the sample."""
@@ -27,11 +29,11 @@ def broken_laws(pipeline: Pipeline, home: Path, clock: Clock) -> list[ConfigProb
     if not steps:
         return []
     sample = read_sample(pipeline, home, clock.now(), ENOUGH)
-    found = []
+    sides, found = _sides(pipeline, home), list[ConfigProblem]()
     for step in steps:
         keys, path = ("steps", step.name, "code"), pipeline.path
         try:
-            broken = part(step.kind, "laws").tried(step, sample.at, sample.columns)
+            broken = part(step.kind, "laws").tried(step, sample.at, sample.columns, sides)
             said, remedy = str(broken), REMEDY
         except PenstockError as failed:
             broken = failed
@@ -39,3 +41,18 @@ def broken_laws(pipeline: Pipeline, home: Path, clock: Clock) -> list[ConfigProb
         if broken is not None:
             found.append(ConfigProblem(path, line_of(path, keys), ".".join(keys), said, remedy))
     return found
+
+
+def _sides(pipeline: Pipeline, home: Path) -> Sides:
+    """What the files of side data hold now.
+
+    Raises:
+        ConfigError: they are not there, or cannot be used.
+    """
+    held = {}
+    for place in places_of(pipeline, home):
+        try:
+            _, held[place.table] = place.read([path for path, *_ in place.stamps()])
+        except (OSError, ValueError) as unfit:
+            raise ConfigError(f"load.{place.table.name}: {unfit}") from unfit
+    return lambda table, _: [Version(0, held[table])]
