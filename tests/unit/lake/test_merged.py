@@ -256,8 +256,7 @@ def merged_throughout(home: Path, seed: int) -> int:
 def test_reads_are_counted_with_what_a_merge_would_have_spared(tmp_path: Path) -> None:
     lake = grown(tmp_path, "sites", lambda _: None)
     for sql in ("FROM s", "SELECT count(*) FROM s", "FROM s_timely", "FROM s, events LIMIT 1"):
-        with answered(views(lake.tables, lake.pipeline), sql) as found:
-            found.fetchall()
+        asked(lake, sql)
     export(lake.tables, lake.pipeline, tmp_path / "out")
     rows = kept(lake)
     assert [row["what"] for row in rows] == [READ] * 3, "those that merge answers, and nothing else"
@@ -266,17 +265,36 @@ def test_reads_are_counted_with_what_a_merge_would_have_spared(tmp_path: Path) -
     assert {row["rows"] for row in rows} == {answers}
 
 
+def asked(lake: Lake, sql: str) -> None:
+    with answered(views(lake.tables, lake.pipeline), sql) as found:
+        found.fetchall()
+
+
 def kept(lake: Lake) -> list[dict[str, Any]]:
     rows = read_table(Table(lake.tables.merges())).sort_by("recorded_at")
     return [*rows.to_pylist()]
 
 
-@pytest.mark.parametrize("what", [("LEAST", 100_000), ("COST", 3_600.0), ("FEW", 1e9)])
-def test_a_read_of_few_answers_is_not_counted(
+@pytest.mark.parametrize("what", [("COST", 3_600.0), ("FEW", 1e9)])
+def test_a_quick_read_of_few_answers_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: tuple[str, float]
 ) -> None:
     lake = grown(tmp_path, "sites", lambda _: None)
+    few = "FROM s WHERE window_start >= '2024-03-01 02:00:00+00'"
+    asked(lake, few)
+    assert len(kept(lake)) == 1, "it was not quick"
     monkeypatch.setattr(reads, *what)
+    asked(lake, few)
+    assert len(kept(lake)) == 1
+    asked(lake, "FROM s")
+    assert len(kept(lake)) == 2, "all were asked for"
+
+
+def test_a_read_of_a_small_table_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = grown(tmp_path, "sites", lambda _: None)
+    monkeypatch.setattr(reads, "LEAST", 100_000)
     agree(lake)
     assert not Table(lake.tables.merges()).exists()
 

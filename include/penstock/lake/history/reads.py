@@ -6,7 +6,7 @@ longer.
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -65,15 +65,19 @@ def weight(reads: Sequence[Read]) -> float:
 
 
 @contextmanager
-def counted(reads: Sequence[Read]) -> Iterator[None]:
+def counted(reads: Sequence[Read], narrow: Callable[[], bool]) -> Iterator[None]:
     """Count some reads that are done meanwhile, by the time all processors spend on them.
 
     Whoever may read but not write is not counted.
+
+    Args:
+        reads: what they have before them.
+        narrow: whether they asked for some answers only; then they are not counted if quick.
     """
     began = time.process_time()
     yield
     took = time.process_time() - began
-    if took < max(COST, FEW * ROW * weight(reads)):
+    if narrow() and took < max(COST, FEW * ROW * weight(reads)):
         return
     times = spared(reads, took)
     for read, seconds in zip(reads, times, strict=True):

@@ -45,6 +45,10 @@ class Unread:
     select: str
     read: Read | None = None
 
+    def is_narrow(self) -> bool:
+        """Whether it was asked for some of its rows only."""
+        return any(isinstance(part, Held) and part.narrow for part in self.parts.values())
+
     def sql(self, names: Mapping[str, str]) -> str:
         """What is asked, with the names that the parts have for an engine."""
         found = self.select
@@ -62,9 +66,11 @@ class Held(ds.FileSystemDataset):  # type: ignore[misc]
 
     Attributes:
         which: true for the rows a position has.
+        narrow: whether it was asked for some of them only.
     """
 
     which: pc.Expression
+    narrow: bool = False
 
     def scanner(
         self,
@@ -75,6 +81,7 @@ class Held(ds.FileSystemDataset):  # type: ignore[misc]
         """As of any dataset."""
         if filter is None:
             return super().scanner(columns=columns, filter=self.which, **how)
+        self.narrow = True
         asked = [each.subset(filter, schema=self.schema) for each in self.get_fragments(filter)]
         found = ds.FileSystemDataset(asked, self.schema, self.format, self.filesystem)
         return found.scanner(columns=columns, filter=filter & self.which, **how)

@@ -13,5 +13,8 @@ def fetched(asked: Unread) -> pa.Table:
         DamagedTableError: a data file is not whole; names it.
     """
     sql = asked.sql({name: name for name in asked.parts})
-    with asking(asked.parts) as connection, counted([asked.read] if asked.read else []):
+    with (
+        asking(asked.parts) as connection,
+        counted([asked.read] if asked.read else [], asked.is_narrow),
+    ):
         return connection.sql(f"FROM ({sql}) ORDER BY {BY}").to_arrow_table()

@@ -48,7 +48,8 @@ def answered(
         ConfigError: DuckDB refuses it; says why and which views there are.
         DamagedTableError: a data file that it reads is not whole; names it.
     """
-    seq, read, reads = as_of(known, sql), list[ds.Dataset](), list[Read | None]()
+    seq, read, asked = as_of(known, sql), list[ds.Dataset](), list[Unread]()
+    reads: list[Read | None] = []
     with _shut_in(room) as connection:
         try:
             _require_question(connection, sql)
@@ -57,7 +58,9 @@ def answered(
                     content = view.content(seq)
                     read += _register(connection, name, content)
                     reads.append(content.read if isinstance(content, Unread) else None)
-                with counted([each for each in reads if each] if all(reads) else []):
+                    asked += [content] if isinstance(content, Unread) else []
+                counting = [each for each in reads if each] if all(reads) else []
+                with counted(counting, lambda: any(each.is_narrow() for each in asked)):
                     yield connection.sql(sql)
         except duckdb.PermissionException as refused:
             raise ConfigError(
