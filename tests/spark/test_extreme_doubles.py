@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.core.batch_size import Bounds
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
@@ -85,7 +86,9 @@ def test_the_largest_doubles_pass_the_stream_the_correction_and_the_audit(
     rows = records(240)
     for i in range(0, len(rows), 60):
         write_jsonl(tmp_path / "live" / f"{i}.jsonl", rows[i : i + 60])
-    StreamHost(quick, lake.tables, lake.pipeline, tmp_path, lake.clock, RecordingPulse()).run(1)
+    StreamHost(quick, lake.tables, lake.pipeline, tmp_path, lake.clock, RecordingPulse()).run(
+        Bounds.fixed(1)
+    )
     lake.check()
     correct_pipeline(quick, lake.tables, lake.pipeline, RisingClock(), "r")
     lake.check()
