@@ -155,7 +155,7 @@ def answer(
         marks = Marks.of(found)
         ids = tuple(range(shards))
         at = StepOffset(0, number, hi, -1, last.after, "", ids, marks.to_text())
-        tick = Tick(step.name, first.before.watermark, 0, at)
+        tick = Tick(step.name, first.before.watermark, 0, at, 0, "")
         rows = events.filter(pa.array((of >= lo) & (of < hi)))
         _note(step, reduce([step], states, _incoming(step, rows, tick), pieces), out)
     return out

@@ -29,6 +29,7 @@ from penstock.config.catalog import Catalog
 from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.config.settings import Settings
 from penstock.core import crash
+from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.request import Job, JobRequest
 from penstock.core.step import StepSpec
@@ -72,7 +73,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(maintain, "FEW_FILES", 3)
         patch.setattr(side_files, "SETTLED", timedelta())
         patch.setattr(results, "LARGE", 2_000)  # some of a life's results
-        patch.setattr(StreamHost.run, "__defaults__", ((blocks - 1) * 128 + 1,))
+        patch.setattr(StreamHost.run, "__defaults__", (Bounds.fixed((blocks - 1) * 128 + 1),))
         yield patch
 
 

@@ -17,7 +17,7 @@ from tests.streams import BEGIN, write_jsonl
 pytestmark = pytest.mark.law
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = ROOT / "docs" / "how-to" / "write-your-own-step.md"
-SHIPPED = ROOT / "include" / "pipelines"
+SHIPPED = ROOT / "include" / "examples"
 NAMES = ("www.Example.org", "example.org", "a.b.example.net", "example.net", "localhost", None)
 
 
