@@ -23,6 +23,7 @@ def test_the_pipelines_of_the_project_are_valid(
     monkeypatch.delenv("PENSTOCK_PIPELINES")
     for folder in ("live", "history"):  # make demo makes them
         (tmp_path / "home" / "demo" / "flights" / folder).mkdir(parents=True)
+    (tmp_path / "home" / "demo" / "flights" / "nonstop.parquet").touch()
     assert main(["validate"]) == 0
     assert "flights" in capsys.readouterr().out
 

@@ -27,7 +27,7 @@ def routed_schema(step: CustomSpec) -> pa.Schema:
     """Of records with the keys that they are about."""
     read = {c.name: c for c in (WHICH, WHEN, *step.own, *step.read, *read_by(step.where))}
     keys = [f.with_name(f"{KEY}{f.name}") for f in fields_of(step.keys)]
-    beside = fields_of(_beside(step))
+    beside = [f.with_name(plain(f.name)) for f in fields_of(_beside(step))]
     return pa.schema([*fields_of(read[name] for name in columns_of(step)), *beside, *keys])
 
 
@@ -36,12 +36,19 @@ def _beside(step: CustomSpec) -> list[Column]:
     return [column for join in step.sides for column in join.found]
 
 
+def plain(name: str) -> str:
+    """A column's name as Spark passes it to Arrow: it takes no dot."""
+    return name.replace(".", "$")
+
+
 def _names(step: CustomSpec) -> list[str]:
-    return [*columns_of(step), *(column.name for column in _beside(step))]
+    return [*columns_of(step), *(plain(column.name) for column in _beside(step))]
 
 
 def _taken(step: CustomSpec, records: pa.Table) -> pa.Table:
-    return selected(step, records, [column.name for column in _beside(step)])
+    found = selected(step, records, _names(step)[len(columns_of(step)) :])
+    named = {plain(column.name): column.name for column in _beside(step)}
+    return found.rename_columns([named.get(name, name) for name in found.column_names])
 
 
 def routing(step: CustomSpec, schema: pa.Schema) -> Callable[[Batches], Batches]:

@@ -24,6 +24,7 @@ def alarms(records: DataFrame, step: CustomSpec, sides: Mapping[str, DataFrame])
     for join in step.sides:
         records = beside(records, join, sides[join.table.name], WHICH.name)
     replay: Any = part(step.kind, "replay")
+    records = records.select(*(F.col(f"`{c}`").alias(replay.plain(c)) for c in records.columns))
     routed = replay.routed_schema(step)
     said = replay.said_schema(step)
     rows = records.mapInArrow(replay.routing(step, routed), from_arrow_schema(routed))
