@@ -125,11 +125,12 @@ def answered(tables: Tables, step: StepSpec, days: int, one_of: int) -> None:
         through = (start - FIRST) // SECOND * RECORDS + 70 * RECORDS
         for reason, every in (("speed", 1), ("late", one_of)):
             count, is_late = len(at[::every]), int(reason == "late")
-            columns = dict.fromkeys(schema.names, np.zeros(count, np.int64))
+            columns: dict[str, Any] = dict.fromkeys(schema.names, np.zeros(count, np.int64))
             columns |= {"key": keys[::every], "reason": [reason] * count, "n": through[::every],
                         "window_start": start[::every], "window_end": start[::every] + 60 * SECOND,
                         "revision": np.full(count, is_late), "published_at": start[::every],
                         "micro_batch": through[::every] // RECORDS,
+                        "n_records": np.ones(count, np.int64),
                         "through_seq": through[::every] + is_late,
                         "plan": pa.array([1 if is_late else None] * count, pa.int64())}  # fmt: skip
             parts.append(table_of(schema, columns))
@@ -170,7 +171,9 @@ def tried(
 
     def view() -> Any:
         with query.answered(views(tables, pipeline), recent) as answers:
-            return answers.fetchall()
+            if len(found := answers.fetchall()) != KEYS:
+                raise SystemExit(f"{len(found)} keys have answers, and {KEYS} should")
+            return found
 
     def plan() -> Any:
         return touched(tables, step, CorrectionPlan(0, 0, LATE, seq, FOREVER, 0, None, None, False))

@@ -47,7 +47,10 @@ def hour(days: int) -> str:
 def asked(tables: Tables, pipeline: Pipeline, sql: str) -> list[tuple[object, ...]]:
     """What a reader gets."""
     with answered(views(tables, pipeline), sql) as found:
-        return sorted(found.fetchall())
+        rows = sorted(found.fetchall())
+    if not rows or rows[0][-1] is None:
+        raise SystemExit(f"nothing is answered: {sql}")
+    return rows
 
 
 def merged(tables: Tables, step: StepSpec) -> float:
@@ -85,13 +88,15 @@ def corrected(tables: Tables, step: StepSpec, days: int, touched: int, number: i
         "n": which + number, "window_start": start, "window_end": start + 60 * SECOND,
         "revision": np.full(count, number), "published_at": start,
         "plan": np.full(count, number), "through_seq": np.full(count, last),
+        "n_records": np.ones(count, np.int64),
     }  # fmt: skip
     Table(spec).append(table_of(spec.schema, columns), "corrected", number)
     plan = {
         "step": step.name, "fingerprint": step.fingerprint, "epoch": 0, "plan": number,
         "reason": LATE, "through_seq": last, "after_seq": -1, "watermark_us": FIRST,
     }  # fmt: skip
-    rows = [plan | {"state": PLANNED, "recheck": False}, plan | {"state": DONE}]
+    done = plan | {"state": DONE, "answers": count}
+    rows = [plan | {"state": PLANNED, "recheck": False}, done]
     table = Table(tables.corrections())
     table.append(pa.Table.from_pylist(rows, table.spec.schema), "corrected", number)
 

@@ -37,7 +37,7 @@ def test_what_is_spared_goes_by_the_rows_that_are_merged_at_read() -> None:
     both = spared([read(0, 300), read(0, 100)], 2.0)
     assert both == [pytest.approx(1.5 * share), pytest.approx(0.5 * share)]
     assert spared([read(0, 0)], 2.0) == [0.0]
-    half = spared([read(1_000, 350)], 2.0)
+    half = spared([read(1_000, round(1_000 * reads.LEFT))], 2.0)
     assert half == [pytest.approx(share)]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.columns.types import INSTANT
 from penstock.lake.history import merging, reads
-from penstock.lake.history.merged import Merged, in_force_at, merged_at
+from penstock.lake.history.merged import Merged, in_force_at, merged_at, read_of
 from penstock.lake.history.merging import (
     APPEND,
     REWRITE,
@@ -36,7 +36,7 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.corrected import FILES, corrected
 from tests.doubles import Killed
-from tests.lakes import Lake, World
+from tests.lakes import Lake, World, arrive, fed
 from tests.steps import CASES, case_of
 
 CORRECT = Lake.correct
@@ -297,6 +297,29 @@ def test_a_read_of_a_small_table_is_not_counted(
     monkeypatch.setattr(reads, "LEAST", 100_000)
     agree(lake)
     assert not Table(lake.tables.merges()).exists()
+
+
+def test_what_is_not_merged_is_what_came_since(tmp_path: Path) -> None:
+    lake = fed(tmp_path)
+    arrive(lake, 4)
+    lake.ingest()
+    lake.query().run()
+    every = read_table(Table(lake.tables.answers(lake.step))).num_rows
+    assert before(lake) == (0, every)
+    assert merged(lake)
+    copied = len(lake.in_force())
+    assert before(lake) == (copied, 0)
+    again = lake.correct()
+    assert again > 0, "as of the record that the copy is of"
+    assert before(lake) == (copied, again)
+    assert merged(lake)
+    assert before(lake) == (len(lake.in_force()), 0)
+
+
+def before(lake: Lake) -> tuple[int, int]:
+    """Rows that a read has before it: merged, and not."""
+    found = read_of(lake.tables, lake.step, copy_of(lake))
+    return found.merged, found.unmerged
 
 
 def test_a_reader_who_may_not_write_reads_all_the_same(

@@ -62,12 +62,14 @@ class Merged:
         passed: whether a correction came later that speaks for an earlier record: then readers do
             not take it.
         files: with the range of their windows.
+        again: answers that corrections gave since as of the very record.
     """
 
     rows: ds.Dataset
     extent: Extent
     passed: bool
     files: tuple[DataFile, ...]
+    again: int = 0
 
     @property
     def count(self) -> int:
@@ -89,13 +91,16 @@ def merged_at(tables: Tables, step: Definition, at: Position) -> Merged | None:
     found = {name: number for name, number in known.items() if number is not None}
     if len(found) < len(NAMES) or not (extent := Extent(**found)).is_of(at):
         return None
-    passed, newer = False, [number for number in at.done if number > extent.plan]
+    passed, again, newer = False, 0, [number for number in at.done if number > extent.plan]
     if newer:
-        mine = (pc.field("step") == step.name) & (pc.field("state") == PLANNED)
-        mine &= pc.field("plan").isin(newer)
-        through = read_table(Table(tables.corrections()), ["through_seq"], mine)["through_seq"]
-        passed = pc.min(through).as_py() < extent.seq
-    return Merged(rows, extent, passed, tuple(data_files(table.delta, BY)))
+        mine = (pc.field("step") == step.name) & pc.field("plan").isin(newer)
+        names = ["plan", "state", "through_seq", "answers"]
+        told = read_table(Table(tables.corrections()), names, mine).to_pylist()
+        through = {row["plan"]: row["through_seq"] for row in told if row["state"] == PLANNED}
+        passed = min(through.values()) < extent.seq
+        beside = {plan for plan, seq in through.items() if seq == extent.seq}
+        again = sum(row["answers"] or 0 for row in told if row["plan"] in beside)
+    return Merged(rows, extent, passed, tuple(data_files(table.delta, BY)), again)
 
 
 def since(merged: Merged | None) -> pc.Expression:
@@ -134,13 +139,15 @@ def read_of(tables: Tables, step: Definition, merged: Merged | None) -> Read:
     table = Table(tables.answers(step))
     delta = table.newest()
     files = [] if delta is None else data_files(delta, "through_seq")
-    seq, count = (-1, 0) if merged is None else (merged.extent.seq, merged.count)
-    unmerged = round(sum(file.rows * _behind(file, seq) for file in files))
+    seq, count, again = -1, 0, 0
+    if merged is not None:
+        seq, count, again = merged.extent.seq, merged.count, merged.again
+    unmerged = again + round(sum(file.rows * _behind(file, seq) for file in files))
     return Read(tables.merges(), step.name, step.fingerprint, count, unmerged)
 
 
 def _behind(file: DataFile, seq: int) -> float:
     """Which part of a file's rows came after a record."""
-    if file.least is None or file.greatest is None or seq <= file.least:
+    if file.least is None or file.greatest is None or seq < file.least:
         return 1.0
     return max(0, file.greatest - seq) / (file.greatest - file.least or 1)
