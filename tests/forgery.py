@@ -1,7 +1,8 @@
 """Tables rewritten behind the product's back, and what an audit says of it."""
 
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,12 @@ class Forger:
             "late": tables.late(step, layout_of(step).fields),
             "control": tables.control(step),
         }
+
+    @classmethod
+    def of_a_copy(cls, lake: Lake, home: Path) -> "Forger":
+        """Of the same tables in another folder."""
+        shutil.copytree(lake.home / "lake", home / "lake")
+        return cls(replace(lake, home=home))
 
     def rows(self, name: str) -> list[Row]:
         """All rows of a table, in a fixed order."""

@@ -2,25 +2,22 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.core.batch_size import Bounds
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import SPEED
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
 from penstock.spark.correct import correct_pipeline, start_epochs
-from penstock.spark.stream_host import StreamHost
 from tests.custom import PAIRS, SITES, check_settled, check_timely, truth, write_code
-from tests.doubles import RecordingPulse, RisingClock
 from tests.forgery import Forger, Row, assert_red, audited
 from tests.lakes import Lake, make_lake, some_rows
 from tests.lookups import NOBODY
+from tests.spark.answering import answer
 from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.spark
@@ -39,20 +36,6 @@ def feed(home: Path, step: dict[str, Any]) -> Lake:
     lake.ingest(HISTORY)
     start_epochs(lake.tables, lake.pipeline, lake.clock)
     return lake
-
-
-def answer(
-    spark: SparkSession,
-    lake: Lake,
-    records: int,
-    stop_when: Callable[[RecordingPulse], bool] = lambda _: False,
-    shards: int = 3,
-) -> None:
-    host = StreamHost(
-        spark, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(stop_when),
-        shards=shards,
-    )  # fmt: skip
-    host.run(Bounds.fixed(records))
 
 
 def test_a_history_a_lost_checkpoint_and_an_audit(
@@ -90,8 +73,7 @@ def repaired(
 
 @pytest.fixture
 def forger(repaired: Lake, tmp_path: Path) -> Forger:
-    shutil.copytree(repaired.home / "lake", tmp_path / "lake")
-    return Forger(replace(repaired, home=tmp_path))
+    return Forger.of_a_copy(repaired, tmp_path)
 
 
 def some(forger: Forger) -> Row:
@@ -106,12 +88,6 @@ def changed(name: str) -> Callable[[Forger], Row]:
     return plant
 
 
-def doubled(forger: Forger) -> Row:
-    victim = some(forger)
-    forger.rewrite("answers", [*forger.rows("answers"), victim])
-    return victim
-
-
 def invented(forger: Forger) -> Row:
     """An answer of a record that changed nothing of this key."""
     rows, victim = forger.rows("answers"), some(forger)
@@ -124,7 +100,7 @@ def invented(forger: Forger) -> Row:
 
 FAULTS: dict[str, tuple[str, Callable[[Forger], Row]]] = {
     "an answer is dropped": ("missing_answers", lambda f: f.drop("answers", some(f))),
-    "an answer is doubled": ("doubled_answers", doubled),
+    "an answer is doubled": ("doubled_answers", lambda f: f.add("answers", some(f))),
     "an answer is invented": ("extra_answers", invented),
     "what is said is forged": ("wrong_answers", changed("least")),
     "how many there were is forged": ("wrong_answers", changed("n_records")),

@@ -2,13 +2,11 @@
 
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.core.batch_size import Bounds
 from penstock.lake.history.generation import generations
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.sealed import sealed_rows
@@ -17,12 +15,11 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
 from penstock.spark.answers import answers_in_force as spark_answers_in_force
 from penstock.spark.correct import correct_pipeline, start_epochs
-from penstock.spark.stream_host import StreamHost
 from tests import lookup_model as model
-from tests.doubles import RecordingPulse, RisingClock
 from tests.forgery import audited
 from tests.lakes import Lake
 from tests.lookups import alarms, check_stream, logged, lookup_lake, seen
+from tests.spark.answering import answer
 from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.spark
@@ -40,20 +37,6 @@ def feed(home: Path, pairs: str) -> Lake:
     lake.ingest(HISTORY)
     start_epochs(lake.tables, lake.pipeline, lake.clock)
     return lake
-
-
-def answer(
-    spark: SparkSession,
-    lake: Lake,
-    records: int,
-    stop_when: Callable[[RecordingPulse], bool] = lambda _: False,
-    shards: int = 3,
-) -> None:
-    host = StreamHost(
-        spark, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(stop_when),
-        shards=shards,
-    )  # fmt: skip
-    host.run(Bounds.fixed(records))
 
 
 @pytest.mark.parametrize("pairs", ["consecutive", pytest.param("all", marks=pytest.mark.all)])

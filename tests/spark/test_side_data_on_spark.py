@@ -9,21 +9,19 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from penstock.core.batch_size import Bounds
 from penstock.core.errors import TerminalError
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.stream_host import StreamHost
 from tests import lookup_model as model
 from tests.custom import LONGEST, longest, longest_rows, write_code
-from tests.doubles import RecordingPulse, RisingClock
 from tests.forgery import audited
 from tests.lakes import Lake, make_lake
 from tests.lookups import NOBODY, alarms, logged, seen
 from tests.side import LIMITED, LOAD, LimitsFile, matches_by, taken_at_once
+from tests.spark.answering import answer
 from tests.streams import SECOND, write_jsonl
 
 __all__ = ["taken_at_once"]
@@ -68,10 +66,7 @@ def test_what_held_is_taken_by_the_stream_the_correction_and_the_audit(
     quick: SparkSession, lived: tuple[Lake, LimitsFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, file = lived
-    host = StreamHost(
-        quick, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(lambda _: False)
-    )
-    host.run(Bounds.fixed(90))
+    answer(quick, lake, 90, shards=0)
     assert len(file.decided(lake.tables)) == 6
     near = matches_by(file.in_force(lake.tables), SECOND)
     monkeypatch.setattr(model, "matches", near)
@@ -94,10 +89,7 @@ def test_user_code_gets_what_held(
 ) -> None:
     write_code(tmp_path)
     lake, file = life(tmp_path, monkeypatch, LONGEST)
-    host = StreamHost(
-        quick, lake.tables, lake.pipeline, lake.home, RisingClock(), RecordingPulse(lambda _: False)
-    )
-    host.run(Bounds.fixed(90))
+    answer(quick, lake, 90, shards=0)
     every = longest(lake, file.in_force(lake.tables), 600)
     assert longest_rows(answers_in_force(lake.tables, lake.step)) == every
     assert len({limit for *_, limit, _ in every}) > 1

@@ -9,7 +9,7 @@ from penstock.config.forms import Place
 from penstock.config.model import ColumnName, Model, alike
 from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
-from penstock.core.side import VERSION, SideTable
+from penstock.core.side import VERSION, SideJoin, SideTable
 
 
 class SideConfig(Model):
@@ -51,6 +51,13 @@ class SideConfig(Model):
         """As the core knows it."""
         columns = tuple(Column(*column) for column in self.columns.items())
         return SideTable(name, columns, self.keys)
+
+
+def joins(
+    load: Mapping[str, Mapping[str, str]], sides: Mapping[str, SideTable]
+) -> tuple[SideJoin, ...]:
+    """What a step loads, as the core knows it; arguments as of ``wrong_loads``."""
+    return tuple(SideJoin(sides[name], tuple(on.items())) for name, on in load.items())
 
 
 def wrong_loads(

@@ -98,7 +98,6 @@ class LogReader(DataSourceStreamReader):
         self._tasks: Tasks | None = None
         self._given: tuple[Offset, int, float] | None = None
         self._found: tuple[Offset, BatchSize, str] | None = None
-        self._size = BatchSize.first(spec.bounds)
 
     def __getstate__(self) -> dict[str, Any]:
         """Only what the tasks need: a table must not cross into a forked worker."""
@@ -116,34 +115,36 @@ class LogReader(DataSourceStreamReader):
         """The end of the next micro-batch; of a step that has nothing to do, where it stands."""
         self._open()
         begins, asked = Offset.from_json(start), time.monotonic()
+        former = begins.size or BatchSize.first(self.spec.bounds)
         before = self._before(begins)
         waiting = self._blocks(min(at.block for at in before.values()))
         first = max(at.seq for at in before.values())
-        if waiting.last < first + (begins.size or self._size).records:
+        if waiting.last < first + former.records:
             waiting.look()
-        self._size, reason = self._sized(begins, asked, waiting.last - first)
+        self._found = self._sized(begins, former, asked, waiting.last - first)
         after = {f.start.step.name: f.next(before[f.start.step.name], waiting)
                  for f in self._followers}  # fmt: skip
         if after == before:
             return start
-        ends = Offset(after, self._size, reason)
+        ends = Offset(after, *self._found[1:])
         taken = max(after[name].seq - at.seq for name, at in before.items())
         self._given = ends, taken, time.monotonic()
         return ends.to_json()
 
-    def _sized(self, begins: Offset, now: float, waiting: int) -> tuple[BatchSize, str]:
-        """The size of the next micro-batch, by how long the one took that has ended.
+    def _sized(
+        self, begins: Offset, former: BatchSize, now: float, waiting: int
+    ) -> tuple[Offset, BatchSize, str]:
+        """The size of the micro-batch that begins there, by how long the former one took.
 
-        It had ended when this was first asked: since then Spark may have waited for records.
+        That had ended when this was first asked: since then Spark may have waited for records.
         """
-        if self._found is None or self._found[0] != begins:
-            last = Measured(0, 0.0, waiting)  # another process began it
-            if self._given is not None and self._given[0] == begins:
-                _, records, since = self._given
-                last = Measured(records, now - since, waiting)
-            size = begins.size or BatchSize.first(self.spec.bounds)
-            self._found = begins, *size.after(last, self.spec.bounds)
-        return self._found[1:]
+        if self._found is not None and self._found[0] == begins:
+            return self._found
+        last = Measured(0, 0.0, waiting)  # another process began it
+        if self._given is not None and self._given[0] == begins:
+            _, records, since = self._given
+            last = Measured(records, now - since, waiting)
+        return begins, *former.after(last, self.spec.bounds)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:  # type: ignore[override]
         """The tasks of a micro-batch; the first also tells what the whole is about."""
@@ -151,7 +152,8 @@ class LogReader(DataSourceStreamReader):
         assert self._events is not None  # noqa: S101
         reached("speed cut")
         files = data_files(self._events.refresh(), "arrival_seq")
-        moves = [*self._moves(Offset.from_json(start), Offset.from_json(end))]
+        ends = Offset.from_json(end)
+        moves = [*self._moves(Offset.from_json(start), ends)]
         wanted: dict[tuple[int, int], list[Work]] = {}
         for begun, before, after in moves:
             name, shards = begun.step.name, after.shards
@@ -161,7 +163,6 @@ class LogReader(DataSourceStreamReader):
                 seed = Work(name, shards, NO_MARKS, seed=before.state.watermark)
                 wanted.setdefault((-1, before.seq), []).append(seed)
         parts = [part for span, works in wanted.items() for part in self._cut(span, works, files)]
-        ends = Offset.from_json(end)
         ticks = tuple(_tick(*move, ends) for move in moves)
         first, *rest = parts or [Part(0, -1, (), ())]
         return [replace(first, ticks=ticks), *rest]
@@ -206,7 +207,9 @@ class LogReader(DataSourceStreamReader):
 
     def _take(self, blocks: Sequence[BlockSummary], seq: int) -> Sequence[BlockSummary]:
         """Blocks of the next micro-batch: as many records as it may have, or one block more."""
-        whole = (at for at, b in enumerate(blocks) if b.last_seq >= seq + self._size.records)
+        assert self._found is not None  # noqa: S101  the size is known before the blocks are
+        most = self._found[1].records
+        whole = (at for at, b in enumerate(blocks) if b.last_seq >= seq + most)
         return blocks[: next(whole, len(blocks)) + 1]
 
     def _moves(

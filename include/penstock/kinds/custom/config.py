@@ -9,12 +9,11 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from penstock.config.model import ColumnName, Name, alike
-from penstock.config.side import wrong_loads
+from penstock.config.side import joins, wrong_loads
 from penstock.config.slack import SlackConfig
 from penstock.config.step import Given, Said, StepConfig, require_free, undeclared
 from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
-from penstock.core.side import SideJoin
 from penstock.core.window import MILLISECOND, WindowSpec
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec, Program
 
@@ -79,9 +78,7 @@ class CustomConfig(StepConfig):
             read=tuple(Column(c, types[c]) for c in self.columns if c not in own),
             said=tuple(Column(*column) for column in self.answers.items()),
             program=Program(self.code, given.code.read_text(encoding="utf-8"), str(given.code)),
-            sides=tuple(
-                SideJoin(given.sides[name], tuple(on.items())) for name, on in self.load.items()
-            ),
+            sides=joins(self.load, given.sides),
         )
 
     def known(self, types: Mapping[str, ColumnType]) -> Mapping[str, ColumnType]:

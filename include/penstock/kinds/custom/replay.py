@@ -46,8 +46,8 @@ def _names(step: CustomSpec) -> list[str]:
 
 
 def _taken(step: CustomSpec, records: pa.Table) -> pa.Table:
-    found = selected(step, records, _names(step)[len(columns_of(step)) :])
     named = {plain(column.name): column.name for column in _beside(step)}
+    found = selected(step, records, [*named])
     return found.rename_columns([named.get(name, name) for name in found.column_names])
 
 

@@ -10,18 +10,14 @@ from penstock.kinds.custom.calls import Calls
 from penstock.kinds.custom.layout import CustomLayout
 from penstock.kinds.custom.spec import WHICH, CustomSpec
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
-from penstock.kinds.wire import Way
+from penstock.kinds.keyed.wire import KeyedWay, whole
 
 REDUCED, COUNTED = "n_records", "counted"
 STATE = "state$"
 
 
-def _whole(*names: str) -> list[pa.Field]:
-    return [pa.field(name, pa.int64()) for name in names]
-
-
 @dataclass(frozen=True)
-class Wire(Way):
+class Wire(KeyedWay):
     """States as runs hold them, then what is said of them."""
 
     step: CustomSpec
@@ -44,19 +40,13 @@ class Wire(Way):
         with it, and the state.
         """
         state = [field.with_name(f"{STATE}{field.name}") for field in self.calls.state]
-        own = _whole(TIME, SEQ, REDUCED, COUNTED)
-        return pa.schema([*_whole(HASH), *fields_of(self.inner.keys), *own, *state])
-
-    @cached_property
-    def late(self) -> pa.Schema:
-        """None ever comes."""
-        own = _whole("window_start", "n_records", "last_seq")
-        return pa.schema([*fields_of(self.inner.keys), *own])
+        own = whole(TIME, SEQ, REDUCED, COUNTED)
+        return pa.schema([*whole(HASH), *fields_of(self.inner.keys), *own, *state])
 
     @cached_property
     def answers(self) -> pa.Schema:
         """Answers by the window of the record that changed them (us)."""
-        own = _whole(WHICH.name, "window_start", "n_records", "last_seq")
+        own = whole(WHICH.name, "window_start", "n_records", "last_seq")
         return pa.schema([*fields_of(self.inner.keys), *own, *self.layout.answers()])
 
     def states(self, rows: pa.Table) -> pa.Table:

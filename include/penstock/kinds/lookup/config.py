@@ -8,12 +8,12 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.config.expression import parse_where
 from penstock.config.model import ColumnName, Model, Name
-from penstock.config.side import wrong_loads
+from penstock.config.side import joins, wrong_loads
 from penstock.config.slack import SlackConfig
 from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression
 from penstock.core.measure import ColumnType
-from penstock.core.side import SideJoin, SideTable
+from penstock.core.side import SideTable
 from penstock.core.window import MILLISECOND, WindowSpec, micros
 from penstock.kinds.lookup.spec import APART, NEW, OLD, SEQS, TIMES, LookupSpec, Pairs
 
@@ -88,7 +88,7 @@ class LookupConfig(StepConfig):
             reach=None if self.within is None else micros(self.within),
             kept=tuple(Column(column, types[column]) for column in self.columns),
             alarm=self._alarm(types, given.sides),
-            sides=self._joins(given.sides),
+            sides=joins(self.load, given.sides),
         )
 
     def own_problems(self, given: Given) -> Iterator[Said]:
@@ -109,11 +109,8 @@ class LookupConfig(StepConfig):
         return {f"{side}.{c}": types[c] for side in (NEW, OLD) for c in self.columns}
 
     def _alarm(self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]) -> Expression:
-        beside = {c.name: c.type for join in self._joins(sides) for c in join.found}
+        beside = {c.name: c.type for join in joins(self.load, sides) for c in join.found}
         return parse_where(self.alarm, {APART.name: APART.type, **self._seen(types), **beside})
-
-    def _joins(self, sides: Mapping[str, SideTable]) -> tuple[SideJoin, ...]:
-        return tuple(SideJoin(sides[name], tuple(on.items())) for name, on in self.load.items())
 
     def _wrong_loads(
         self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]

@@ -7,18 +7,14 @@ import pyarrow as pa
 
 from penstock.columns.types import fields_of
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
+from penstock.kinds.keyed.wire import KeyedWay, whole
 from penstock.kinds.lookup.layout import AlarmLayout
 from penstock.kinds.lookup.spec import SEQS, LookupSpec
 from penstock.kinds.lookup.trimmed import DROPPED
-from penstock.kinds.wire import Way
-
-
-def _whole(*names: str) -> list[pa.Field]:
-    return [pa.field(name, pa.int64()) for name in names]
 
 
 @dataclass(frozen=True)
-class Wire(Way):
+class Wire(KeyedWay):
     """Records as runs hold them, then what came of them."""
 
     step: LookupSpec
@@ -32,17 +28,11 @@ class Wire(Way):
     def parts(self) -> pa.Schema:
         """Records: hash of the keys, keys, event time (us), position, and what is observed."""
         keys, observed = fields_of(self.inner.keys), fields_of(self.step.observed)
-        own = _whole(TIME, SEQ, DROPPED)
-        return pa.schema([*_whole(HASH), *keys, *own, *observed])
-
-    @cached_property
-    def late(self) -> pa.Schema:
-        """Late records by their window (us), each counted as one."""
-        own = _whole("window_start", "n_records", "last_seq")
-        return pa.schema([*fields_of(self.inner.keys), *own])
+        own = whole(TIME, SEQ, DROPPED)
+        return pa.schema([*whole(HASH), *keys, *own, *observed])
 
     @cached_property
     def answers(self) -> pa.Schema:
         """Alarms by the window of the later record (us)."""
-        own = _whole(*(column.name for column in SEQS), "window_start", "n_records", "last_seq")
+        own = whole(*(column.name for column in SEQS), "window_start", "n_records", "last_seq")
         return pa.schema([*fields_of(self.inner.keys), *own, *self.layout.alarms()])

@@ -6,7 +6,7 @@ files, so a question about one day costs the same on a log of a day and of a yea
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from penstock.lake.history.position import Position
-from penstock.lake.history.reads import Read
+from penstock.lake.history.reads import Read, counted
 from penstock.lake.history.view import had
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import damaged_file, require_whole
@@ -85,6 +85,17 @@ class Held(ds.FileSystemDataset):  # type: ignore[misc]
         asked = [each.subset(filter, schema=self.schema) for each in self.get_fragments(filter)]
         found = ds.FileSystemDataset(asked, self.schema, self.format, self.filesystem)
         return found.scanner(columns=columns, filter=filter & self.which, **how)
+
+
+def counting(contents: Sequence[object]) -> AbstractContextManager[None]:
+    """Count the reads of all that is read meanwhile, if all of it is counted.
+
+    Args:
+        contents: what is read; others than ``Unread`` are not counted.
+    """
+    asked = [each for each in contents if isinstance(each, Unread) and each.read is not None]
+    reads = [each.read for each in asked if each.read] if len(asked) == len(contents) else []
+    return counted(reads, lambda: any(each.is_narrow() for each in asked))
 
 
 def in_force(step: Definition) -> str:

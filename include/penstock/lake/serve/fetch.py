@@ -2,8 +2,7 @@
 
 import pyarrow as pa
 
-from penstock.lake.history.reads import counted
-from penstock.lake.history.unread import BY, Unread, asking
+from penstock.lake.history.unread import BY, Unread, asking, counting
 
 
 def fetched(asked: Unread) -> pa.Table:
@@ -13,8 +12,5 @@ def fetched(asked: Unread) -> pa.Table:
         DamagedTableError: a data file is not whole; names it.
     """
     sql = asked.sql({name: name for name in asked.parts})
-    with (
-        asking(asked.parts) as connection,
-        counted([asked.read] if asked.read else [], asked.is_narrow),
-    ):
+    with asking(asked.parts) as connection, counting([asked]):
         return connection.sql(f"FROM ({sql}) ORDER BY {BY}").to_arrow_table()

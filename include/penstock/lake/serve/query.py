@@ -14,8 +14,7 @@ import duckdb
 import pyarrow.dataset as ds
 
 from penstock.core.errors import ConfigError
-from penstock.lake.history.reads import Read, counted
-from penstock.lake.history.unread import Unread, named_if_damaged, quoted
+from penstock.lake.history.unread import Unread, counting, named_if_damaged, quoted
 from penstock.lake.serve.views import Content, View
 
 ASKS = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
@@ -48,19 +47,15 @@ def answered(
         ConfigError: DuckDB refuses it; says why and which views there are.
         DamagedTableError: a data file that it reads is not whole; names it.
     """
-    seq, read, asked = as_of(known, sql), list[ds.Dataset](), list[Unread]()
-    reads: list[Read | None] = []
+    seq, read, contents = as_of(known, sql), list[ds.Dataset](), list[Content]()
     with _shut_in(room) as connection:
         try:
             _require_question(connection, sql)
             with named_if_damaged(read):
                 for name, view in mentioned(known, sql).items():
-                    content = view.content(seq)
-                    read += _register(connection, name, content)
-                    reads.append(content.read if isinstance(content, Unread) else None)
-                    asked += [content] if isinstance(content, Unread) else []
-                counting = [each for each in reads if each] if all(reads) else []
-                with counted(counting, lambda: any(each.is_narrow() for each in asked)):
+                    contents.append(view.content(seq))
+                    read += _register(connection, name, contents[-1])
+                with counting(contents):
                     yield connection.sql(sql)
         except duckdb.PermissionException as refused:
             raise ConfigError(
