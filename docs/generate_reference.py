@@ -285,6 +285,7 @@ def _tables() -> str:
         (tables.answers(STEP), tables.answers),
         (tables.merged(STEP), tables.merged),
         (tables.late(STEP, layout_of(STEP).fields), tables.late),
+        (tables.excluded(STEP), tables.excluded),
         (tables.control(STEP), tables.control),
         (tables.coverage(STEP), tables.coverage),
         (tables.corrections(), tables.corrections),

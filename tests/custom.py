@@ -2,14 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from penstock.kinds.custom.spec import WHICH
+import pyarrow as pa
+
+from penstock.kinds.custom.spec import WHICH, CustomSpec
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
+from penstock.lake.history.view import excluded_at
 from tests.answers import blocks_of
 from tests.lakes import Lake, World
 from tests.lookups import NOBODY
+from tests.streams import ARROW, disordered, us
 
 CODE = '''"""What is known of sites."""
 
@@ -64,6 +68,21 @@ class Pairs(Sites):
         return {"thirds": pc.divide(states["n"], 3)}
 
 
+class Fussy(Sites):
+    """The least of how often codes go into twelve: fails on code 1, and on 0 when it divides."""
+
+    def map(self, records):
+        if pc.any(pc.equal(records["code"], 1)).as_py():
+            raise ValueError("code 1 is not for me")
+        return records.set_column(records.schema.get_field_index("code"), "code",
+                                  pc.negate(records["code"]))
+
+    def update(self, states, records):
+        times = pc.divide(pa.scalar(12, pa.int64()), pc.negate(records["code"]))
+        return super().update(states, records.append_column("times", times)) | {
+            "least": pc.min_element_wise(states["least"], times)}
+
+
 class Longest(Code):
     """The longest limit of a site's codes, of those that have one; and what it was made of."""
 
@@ -89,10 +108,26 @@ SITES = {"kind": "custom", "code": "Sites", "keys": ["site"], "columns": ["code"
 PAIRS = {"kind": "custom", "code": "Pairs", "keys": ["letter", "many"],
          "makes": {"letter": "string", "many": "boolean"}, "columns": ["site", "bags", "code"],
          "where": "code <> 2", "answers": {"thirds": "long"}}  # fmt: skip
+FUSSY = SITES | {"code": "Fussy"}
 LONGEST = {"kind": "custom", "code": "Longest", "keys": ["site"], "columns": ["code"],
            "load": {"limits": {"a": "code", "b": "code"}}, "answers": {"most": "long"}}  # fmt: skip
 Told = dict[tuple[Any, ...], tuple[Any, ...]]
 """By keys and position: event time, values, and how many records of the key there were."""
+
+
+Make: TypeAlias = Callable[..., CustomSpec]
+"""Of a step, by default ``SITES``, with one piece of the code replaced by another."""
+
+
+def NO_SIDES(*_: Any) -> Any:  # noqa: N802  as a constant
+    raise AssertionError("the step loads nothing")
+
+
+def records(count: int = 60, seed: int = 1) -> pa.Table:
+    """As they come to a mapper."""
+    rows = disordered(count, seed=seed)
+    table = pa.Table.from_pylist(rows, schema=pa.schema(ARROW.items()))
+    return table.append_column("arrival_seq", pa.array(range(count)))
 
 
 def write_code(home: Path) -> None:
@@ -114,7 +149,9 @@ class CustomWorld(World):
 
 def truth(lake: Lake, through: int) -> Told:
     """All that is to be said of the records up to a position."""
-    of = _sites if lake.step.key_names == ("site",) else _pairs
+    of, least = {"Sites": (_sites, _code), "Pairs": (_pairs, _code), "Fussy": (_fussy, _times)}[
+        lake.step.program.name
+    ]
     states: dict[tuple[Any, ...], list[Any]] = {}
     found, seq = Told(), 0
     for block in blocks_of(lake.tables, lake.pipeline):
@@ -122,11 +159,11 @@ def truth(lake: Lake, through: int) -> Told:
             for key, count in of(record) if record is not None and seq <= through else ():
                 state = states.setdefault(key, [0, None, None, 0, None])
                 state[0] += count
-                for at, value in ((1, record["code"]), (2, record["event_time"])):
+                for at, value in ((1, least(record)), (2, record["event_time"])):
                     known = [v for v in (state[at], value) if v is not None]
                     state[at] = min(known, default=None)
                 state[3] += 1
-                said = tuple(state[:3]) if of is _sites else (state[0] // 3,)
+                said = (state[0] // 3,) if of is _pairs else tuple(state[:3])
                 if said != state[4]:
                     state[4] = said
                     found[*key, seq] = (record["event_time"], *said, state[3])
@@ -136,6 +173,25 @@ def truth(lake: Lake, through: int) -> Told:
 
 def _sites(record: Any) -> list[tuple[tuple[Any, ...], int]]:
     return [((record["site"],), 1)]
+
+
+def _fussy(record: Any) -> list[tuple[tuple[Any, ...], int]]:
+    return [] if record["code"] in {0, 1} else _sites(record)
+
+
+def _code(record: Any) -> Any:
+    return record["code"]
+
+
+def _times(record: Any) -> Any:
+    return None if record["code"] is None else int(12 / record["code"])
+
+
+def left_out(lake: Lake, through: int) -> set[int]:
+    """Positions of the records on which the code of ``FUSSY`` fails."""
+    blocks = blocks_of(lake.tables, lake.pipeline)
+    every = [record for block in blocks for record in block.records][: through + 1]
+    return {seq for seq, r in enumerate(every) if r is not None and _sites(r) and not _fussy(r)}
 
 
 def _pairs(record: Any) -> list[tuple[tuple[Any, ...], int]]:
@@ -159,8 +215,6 @@ def rows_of(lake: Lake, table: Any) -> Told:
 
 
 def _micros(value: Any) -> Any:
-    from tests.streams import us
-
     return us(value) if hasattr(value, "utcoffset") else value
 
 
@@ -171,6 +225,19 @@ def check_timely(lake: Lake) -> None:
     every = truth(lake, at.sealed.seq)
     timely = rows_of(lake, timely_answers(lake.tables, lake.step))
     assert timely == {key: said for key, said in every.items() if key[-1] > at.epoch.seq}
+
+
+def check_left_out(lake: Lake) -> None:
+    """Records on which the code fails are written down, each with a reason, and no others."""
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    rows = excluded_at(lake.tables, lake.step, at).to_pylist()
+    assert [row["arrival_seq"] for row in rows] == sorted(left_out(lake, at.seq))
+    lines = {
+        "Fussy.map: ValueError: code 1 is not for me",
+        "Fussy.update: ArrowInvalid: divide by zero",
+    }
+    assert {row["reason"].partition(": ")[2].partition(": ")[2] for row in rows} <= lines
 
 
 def check_settled(lake: Lake) -> None:

@@ -100,6 +100,7 @@ class Forger:
             "answers": tables.answers(step),
             "late": tables.late(step, layout_of(step).fields),
             "control": tables.control(step),
+            "excluded": tables.excluded(step),
         }
 
     @classmethod
@@ -112,7 +113,8 @@ class Forger:
         """All rows of a table, in a fixed order."""
         rows = read_table(Table(self.specs[name])).to_pylist()
         order = {"events": "arrival_seq", "blocks": "block", "control": "block",
-                 "quarantine": "arrival_seq", "late": "last_seq"}.get(name)  # fmt: skip
+                 "quarantine": "arrival_seq", "excluded": "arrival_seq",
+                 "late": "last_seq"}.get(name)  # fmt: skip
         if name == "answers":
             return sorted(rows, key=lambda r: (r["window_start"], r["site"], r["revision"]))
         return sorted(rows, key=lambda r: r[order]) if order else rows

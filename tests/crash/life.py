@@ -17,20 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from penstock.config.settings import Settings
+from penstock.kinds.custom.spec import CustomSpec
 from penstock.kinds.lookup.spec import LookupSpec
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
+from penstock.lake.history.taken import taken
 from penstock.lake.history.view import late_at
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK
+from tests import custom
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.crash.jobs import BACKUPS, COMPARISONS, NEXT
 from tests.crash.points import Reached, read_trace
+from tests.custom import FUSSY, write_code
 from tests.lakes import Lake
 from tests.lookups import check_settled, check_stream
 from tests.side import CODES, LIMITED, LOAD, LimitsFile, judging
@@ -90,7 +94,9 @@ class Life:
                 write_files(self.folder / name, part, draw.randint(60, 130))
         history = {"files": str(self.folder / "history"), "format": "parquet"}
         live = {"files": "live", "format": "parquet", "mode": "bounded", **ARCHIVED}
-        steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST, "moved": LIMITED}
+        steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST, "moved": LIMITED,
+                 "own": FUSSY}  # fmt: skip
+        write_code(self.folder / "home")
         return make_scene(
             self.folder / "home", history=history, source=live, steps=steps, load=LOAD
         )
@@ -98,7 +104,7 @@ class Life:
     def at(self, job: str, home: Path) -> Scene:
         """The scene in another place, as it is when a job starts."""
         scene = replace(self.scene, home=home)
-        home.mkdir(parents=True)
+        write_code(home)
         kept = STARTS[job]
         self._supply(home, taken=kept in {"answered", "corrected"})
         self.limits(home, changed=kept not in {"", "loaded"})
@@ -190,7 +196,7 @@ class Life:
         """What the oracle of windows says of the undisturbed log."""
         found = {}
         for name, lake in self.scene.lakes.items():
-            if isinstance(lake.step, LookupSpec):
+            if lake.step.by_key:
                 continue
             start = generations(lake.tables, lake.step)[-1]
             epoch = next(g for g in generations(lake.tables, lake.step) if g.number == start.epoch)
@@ -207,6 +213,8 @@ class Life:
             if isinstance(lake.step, LookupSpec):
                 with judging(self.limits(scene.home, changed=True).in_force(lake.tables)):
                     check_alarms(lake)
+            elif isinstance(lake.step, CustomSpec):
+                check_changes(lake)
             else:
                 check_step(lake, self.truth[name])
         folders = scene.home / "live", scene.home / "archive"
@@ -244,6 +252,20 @@ def check_alarms(lake: Lake) -> None:
     assert found is not None
     assert sum(last.late for last in found.lasts) > 20
     once(lake.tables.answers(lake.step), ("new_seq", "old_seq", *SEALED, "reason"))
+    once_sealed(lake)
+
+
+def check_changes(lake: Lake) -> None:
+    """The same laws, of user code that fails on some records."""
+    custom.check_timely(lake)
+    custom.check_settled(lake)
+    custom.check_left_out(lake)
+    found = balance(lake.tables, lake.step)
+    assert found is not None
+    assert found.excluded > 20
+    assert found.pairs == len(taken(lake.tables, lake.step, 0, found.received))
+    once(lake.tables.answers(lake.step), (*lake.step.identity_names, *SEALED, "reason"))
+    once(lake.tables.excluded(lake.step), ("arrival_seq", *SEALED))
     once_sealed(lake)
 
 

@@ -13,6 +13,7 @@ COMMITS = {
     "ingest plans": DOOR, "ingest quarantine": DOOR, "ingest events": DOOR, "ingest blocks": DOOR,
     "registry registry": ("preload",), "slack decisions": ("preload",),
     "speed late": ("stream",), "speed answers": ("stream",), "speed control": ("stream",),
+    "speed excluded": ("stream",),
     "side side": ("preload", "limit"), "first decisions": ("preload",),
     "note decisions": ("limit",), "proposal decisions": ("propose", "limit"),
     "plan decisions": ("ingest", "stream"),

@@ -7,14 +7,23 @@ import pytest
 
 from penstock.lake.history.balance import balance
 from penstock.lake.history.position import position
+from penstock.lake.history.taken import taken
 from penstock.lake.ingest import door as door_module
-from tests.custom import PAIRS, SITES, CustomWorld, check_settled, check_timely
+from tests.custom import (
+    FUSSY,
+    PAIRS,
+    SITES,
+    CustomWorld,
+    check_left_out,
+    check_settled,
+    check_timely,
+)
 from tests.doubles import deadly_commits
 
 pytestmark = pytest.mark.law
 
 
-@pytest.mark.parametrize("step", [SITES, PAIRS], ids=["sites", "pairs"])
+@pytest.mark.parametrize("step", [SITES, PAIRS, FUSSY], ids=["sites", "pairs", "fussy"])
 @pytest.mark.parametrize("seed", range(4))
 def test_whoever_dies_whenever_what_is_said_is_the_log_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], seed: int
@@ -36,3 +45,7 @@ def test_whoever_dies_whenever_what_is_said_is_the_log_s(
     found = balance(lake.tables, lake.step)
     assert found is not None
     assert (found.late, found.open) == (0, 0)
+    if step is FUSSY:
+        check_left_out(lake)
+        assert found.excluded > 0
+    assert found.pairs == len(taken(lake.tables, lake.step, 0, found.received))

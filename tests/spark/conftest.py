@@ -118,6 +118,8 @@ class Scene:
         content = base | self.config
         text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
         (pipelines / "p.yaml").write_text(text)
+        if (code := self.home / "p.py").exists():
+            shutil.copy(code, pipelines)
         return pipelines
 
     def environment(self, **more: str) -> dict[str, str]:

@@ -9,11 +9,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.lake.history.generation import generations
-from penstock.lake.history.position import SPEED
+from penstock.lake.history.position import SPEED, position
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
 from penstock.spark.correct import correct_pipeline, start_epochs
-from tests.custom import PAIRS, SITES, check_settled, check_timely, truth, write_code
+from tests.custom import (
+    FUSSY,
+    PAIRS,
+    SITES,
+    check_left_out,
+    check_settled,
+    check_timely,
+    left_out,
+    truth,
+    write_code,
+)
 from tests.forgery import Forger, Row, assert_red, audited
 from tests.lakes import Lake, make_lake, some_rows
 from tests.lookups import NOBODY
@@ -63,7 +73,7 @@ def repaired(
 ) -> Iterator[Lake]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door_module, "BLOCK", BLOCK)
-        lake = feed(tmp_path_factory.mktemp("repaired"), SITES)
+        lake = feed(tmp_path_factory.mktemp("repaired"), FUSSY)
         lake.query()
         lake.ingest()
         lake.query(blocks=2).run()
@@ -109,8 +119,14 @@ FAULTS: dict[str, tuple[str, Callable[[Forger], Row]]] = {
 
 def test_without_a_fault_the_audit_is_green(quick: SparkSession, repaired: Lake) -> None:
     check_settled(repaired)
+    check_left_out(repaired)
     verdict = audited(quick, repaired)
     assert (verdict.red, verdict.said) == (set(), ())
+    assert verdict.warned == {"pairs_excluded", "quarantined_share"}
+    epoch = position(repaired.tables, repaired.step)
+    assert epoch is not None
+    since = {seq for seq in left_out(repaired, RECORDS) if seq > epoch.epoch.seq}
+    assert verdict.row["pairs_excluded"] == len(since) > 0
     assert verdict.row["answers_compared"] == len(truth(repaired, RECORDS))
 
 
@@ -119,6 +135,40 @@ def test_the_audit_is_red_and_says_where_when(
     quick: SparkSession, forger: Forger, fault: str
 ) -> None:
     assert_red(quick, forger, *FAULTS[fault])
+
+
+def invented_exclusion(forger: Forger) -> int:
+    """Of a record that the code takes."""
+    there = {row["arrival_seq"] for row in forger.rows("excluded")}
+    other = max(r["arrival_seq"] for r in forger.rows("events") if r["arrival_seq"] not in there)
+    forger.add("excluded", forger.rows("excluded")[-1], arrival_seq=other)
+    return other
+
+
+def dropped_exclusion(forger: Forger) -> int:
+    """Of a record since the history."""
+    return int(forger.drop("excluded", forger.rows("excluded")[-1])["arrival_seq"])
+
+
+def dropped_exclusion_of_history(forger: Forger) -> int:
+    return int(forger.drop("excluded", forger.rows("excluded")[0])["arrival_seq"])
+
+
+@pytest.mark.parametrize(
+    ("plant", "more"),
+    [
+        (invented_exclusion, {"pairs_unaccounted", "batches_wrong"}),
+        (dropped_exclusion, {"pairs_unaccounted", "batches_wrong"}),
+        (dropped_exclusion_of_history, set()),
+    ],
+)
+def test_a_forged_exclusion_is_red(
+    quick: SparkSession, forger: Forger, plant: Callable[[Forger], int], more: set[str]
+) -> None:
+    seq = plant(forger)
+    verdict = audited(quick, forger.lake)
+    assert verdict.red == {"exclusions_wrong", *more}
+    assert any("exclusion" in line and f"arrival_seq={seq}" in line for line in verdict.said)
 
 
 def test_code_that_does_not_merge_is_found_by_the_audit(

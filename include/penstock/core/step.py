@@ -32,6 +32,8 @@ class StepSpec(ABC):
     by_key: ClassVar[bool] = False
     """Whether an answer hangs on the records of its key wherever they stand, so that a late one may
     take answers back, and records are counted, not pairs; else on those of its window alone."""
+    excludes: ClassVar[bool] = False
+    """Whether it may leave records out, since code of the user's fails on them."""
     told_by: ClassVar[str] = ""
     """Column of such an answer: the position of the record that it was told with."""
 

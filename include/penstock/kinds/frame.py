@@ -128,14 +128,21 @@ class Wire(Protocol):
         """As answers leave the reducer."""
 
 
+EXCLUDED = pa.schema([pa.field("arrival_seq", pa.int64()), pa.field("reason", pa.string())])
+"""Records that a step leaves out, wherever it meets them, and why."""
+NONE_EXCLUDED = EXCLUDED.empty_table()
+
+
 class Mapper(Protocol):
     """One step's parts of some records.
 
     Attributes:
         classes: of the records, as far as they can be told here.
+        excluded: of the records those that are left out, as ``EXCLUDED``.
     """
 
     classes: Classes
+    excluded: pa.Table
 
     def take(self, records: pa.Table) -> None:
         """Add records, with the columns that the step reads."""

@@ -194,6 +194,20 @@ CHECKS: tuple[Check, ...] = (
         example="late",
     ),
     Check(
+        "exclusions_wrong",
+        "A step leaves out the records on which its code fails, and no other.",
+        "Rows of excluded are lost or forged, or records were left out for nothing.",
+        example="exclusion",
+    ),
+    Check(
+        "pairs_excluded",
+        "The code of every step takes every record.",
+        "Code of yours fails on records: they are in no answer of the step. penstock show says on"
+        " which, and where. Mend the code: another text is another step, which begins anew with all"
+        " records.",
+        severity=Severity.WARNING,
+    ),
+    Check(
         "quarantined_share",
         "At most 5 % of the received records are quarantined.",
         "Much of the source is refused: look at the reasons in the quarantine table.",

@@ -48,6 +48,7 @@ COUNTS: tuple[str, ...] = (
     "pending_answers",
     "overdue_answers",
     "late_without_answer",
+    "exclusions_wrong",
 )
 
 

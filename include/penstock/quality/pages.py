@@ -65,6 +65,7 @@ NUMBERS = (
     ("pending_answers", "pending a correction"),
     ("overdue_answers", "overdue"),
     ("late_without_answer", "late, without an answer"),
+    ("exclusions_wrong", "excluded, miscounted"),
     ("blocks_wrong", "blocks unlike their records"),
     ("files_unreadable", "unreadable files"),
     ("files_changed", "files changed since they were taken"),

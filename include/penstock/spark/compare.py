@@ -255,6 +255,8 @@ class Comparison:
         )
         return (
             both.withColumn("closed$", closed)
+            .withColumn("excluded$", none)
+            .withColumn("exclusion_wrong$", F.lit(False))
             .withColumn("pending$", pending)
             .withColumn("waits_since$", since)
             .withColumn("same$", F.coalesce(alike, F.lit(False)))

@@ -6,13 +6,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.core.window import micros
+from penstock.lake.history.view import excluded_at, excluded_since
 from penstock.spark.compare import Comparison
 from penstock.spark.faults import faults
 from penstock.spark.sides import sides_of
 from penstock.spark.truth import records, truth_of
 
-LATE = ("late", "must_late", "must_last_seq", "last_seq")
-COUNTED = ("new", "on_time_new", "late_new", "preloaded")
+LATE = ("late", "must_late", "must_last_seq", "last_seq", "must_exclude")
+COUNTED = ("new", "on_time_new", "late_new", "preloaded", "excluded")
 """Columns that rows of other comparisons count; no alarm does."""
 
 
@@ -36,12 +37,13 @@ class AlarmComparison(Comparison):
         found = records(self.frames, self.tables, self.types, step, at, self.scope)
         found, keep = self.frames.keep(found), self.frames.keep
         sides = sides_of(self.frames, self.tables, step)
-        every = truth_of(step).alarms(found, step, sides)
+        every, fails = truth_of(step).alarms(found, step, sides, keep)
         must, late = truth_of(step).told(found, every, step, at.epoch.seq, sides, keep)
         return (
             self._alarms(every, must)
             .unionByName(self._late_records(late), allowMissingColumns=True)
             .unionByName(self._all(found), allowMissingColumns=True)
+            .unionByName(self._left_out(found, fails), allowMissingColumns=True)
             .withColumn("faults$", faults())
         )
 
@@ -78,6 +80,7 @@ class AlarmComparison(Comparison):
             F.coalesce(alike, F.lit(False)).alias("same$"),
             timely.alias("timely_wrong$"),
             F.lit(False).alias("late_wrong$"),
+            F.lit(False).alias("exclusion_wrong$"),
             *(F.lit(None).cast("long").alias(f"{n}$") for n in LATE),
             *(F.lit(0).cast("long").alias(f"{n}$") for n in COUNTED),
         )
@@ -99,6 +102,21 @@ class AlarmComparison(Comparison):
         names = [*by, "late$", "must_late$", "must_last_seq$"]
         return _no_answers(both.select(*names, counted, wrong.alias("late_wrong$")))
 
+    def _left_out(self, found: DataFrame, fails: DataFrame | None) -> DataFrame:
+        """Records that are left out and need not be, or the other way round."""
+        listed = excluded_at(self.tables, self.step, self.at)["arrival_seq"]
+        stand = self.frames.of(["arrival_seq"], [(seq,) for seq in listed.to_pylist()])
+        if fails is None or not self.at.lasts:  # the stream writes them down, of a history too
+            fails = found.select("arrival_seq").where(F.lit(False))
+        must = fails.distinct().withColumn("must$", F.lit(True))
+        both = stand.withColumn("stands$", F.lit(True)).join(must, "arrival_seq", "full_outer")
+        wrong = F.col("must$").isNull() | F.col("stands$").isNull()
+        when = found.select("arrival_seq", F.col("event_time").alias("window_start"))
+        rows = both.where(wrong).join(when, "arrival_seq", "left")
+        named = F.col("must$").isNotNull().cast("long").alias("must_exclude$")
+        rows = rows.select("window_start", "arrival_seq", named)
+        return _no_answers(rows.withColumn("exclusion_wrong$", F.lit(True)))
+
     def _all(self, found: DataFrame) -> DataFrame:
         """How many records there are, and how many were answered."""
         history = F.count(F.when(F.col("arrival_seq") <= F.lit(self.at.epoch.seq), 1))
@@ -108,6 +126,7 @@ class AlarmComparison(Comparison):
             F.count(F.lit(1)).alias("new$"),
             F.lit(answered).cast("long").alias("on_time_new$"),
             preloaded.cast("long").alias("preloaded$"),
+            F.lit(excluded_since(self.tables, self.step, self.at).num_rows).alias("excluded$"),
         )
         return _no_answers(row.withColumn("late_wrong$", F.lit(False)))
 

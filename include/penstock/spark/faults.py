@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 WRONG, MISSING, EXTRA, DOUBLED = "wrong answer", "missing answer", "extra answer", "doubled answer"
 FORGED, TIMELY = "forged answer", "miscounted timely answer"
 LATE_ROWS, UNANSWERED = "miscounted late rows", "late records without answer"
+EXCLUSION = "exclusion unlike the code"
 KINDS = {
     WRONG: "wrong_answers",
     MISSING: "missing_answers",
@@ -15,6 +16,7 @@ KINDS = {
     TIMELY: "timely_miscounted",
     LATE_ROWS: "late_miscounted",
     UNANSWERED: "late_without_answer",
+    EXCLUSION: "exclusions_wrong",
 }
 
 
@@ -55,5 +57,6 @@ def faults() -> Column:
         TIMELY: F.col("timely_wrong$"),
         LATE_ROWS: F.col("late_wrong$"),
         UNANSWERED: reached,
+        EXCLUSION: F.col("exclusion_wrong$"),
     }
     return F.array_compact(F.array(*(F.when(c, F.lit(k)) for k, c in conditions.items())))

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
-from penstock.columns.packets import CLASSES, PARTIAL, SEED, TICK, message, packets
+from penstock.columns.packets import CLASSES, EXCLUDED, PARTIAL, SEED, TICK, message, packets
 from penstock.columns.types import INSTANT
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
@@ -112,6 +112,7 @@ def _parts(mapper: Mapper, step: StepSpec, work: Work) -> Iterator[pa.RecordBatc
     shards, parts = work.shards, mapper.parts()
     if work.seed is None:
         yield from message(shards[0], CLASSES, mapper.classes.message()).to_batches()
+    yield from packets(shards[0], EXCLUDED, mapper.excluded).to_batches()
     which = hash_keys(parts, step.key_names) % len(shards)
     for number, shard in enumerate(shards):
         mine = parts.filter(pa.array(which == number))

@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from penstock.columns.packets import ANSWER, LATE, STATUS, messages_in
+from penstock.columns.packets import ANSWER, EXCLUDED, LATE, STATUS, messages_in, table_in
+from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
+from penstock.kinds import frame
 from penstock.kinds.classes import Classes
 from penstock.lake.history.generation import Generation
 from penstock.lake.history.position import SPEED
@@ -88,7 +90,7 @@ class StepSink:
         self.generation, self.epoch = begun.number, begun.epoch
         self.rows = StepRows(tables, step)
         self.late, self.answers = Table(self.rows.specs[LATE]), Table(self.rows.specs[ANSWER])
-        self.control = Table(tables.control(step))
+        self.excluded, self.control = Table(tables.excluded(step)), Table(tables.control(step))
         self.registry = Table(tables.registry())
         self.blocks = Table(tables.blocks())
         self._before = (-1, 0, 0)
@@ -120,12 +122,28 @@ class StepSink:
         if answers.rows:
             with self._drafted(self.answers, ANSWER, answers, stamp) as rows:
                 self.answers.append(rows, application, number)
+        self._exclude(table_in(received, EXCLUDED, frame.EXCLUDED), application, stamp)
         self.blocks.refresh()
         self.blocks.settle()  # the door may have sealed a moment ago what control now speaks for
         row = self._control(answers, told, stamp) | self._totals(number, told)
         table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
         self.control.append(table, application, number)
         return row
+
+    def _exclude(self, found: pa.Table, application: str, stamp: Stamp) -> None:
+        """Write down which records the step leaves out."""
+        if not (count := found.num_rows):
+            return
+        log.warning("step %s leaves out %d records, the first: %s", self.step.name, count,
+                    found["reason"][0].as_py())  # fmt: skip
+        columns = {
+            **dict(zip(found.column_names, found.columns, strict=True)),
+            "generation": pa.repeat(stamp.generation, count),
+            "micro_batch": pa.repeat(stamp.micro_batch, count),
+            "published_at": pa.repeat(pa.scalar(stamp.published_at, INSTANT), count),
+        }
+        rows = pa.table(columns).cast(self.excluded.spec.schema)
+        self.excluded.append(rows, application, stamp.micro_batch)
 
     def _fence(self) -> None:
         """Stop a query that a newer generation has replaced: its rows would not count."""

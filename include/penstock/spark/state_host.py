@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.columns.packets import (
     ANSWER,
     CLASSES,
+    EXCLUDED,
     LATE,
     PACKET,
     PARTIAL,
@@ -77,6 +79,7 @@ class StateHost(StatefulProcessor):
         reduced = self.reducers[tick.step].reduce(tick.advance, parts, seed)
         found = ((LATE, reduced.late), (ANSWER, reduced.answers))
         out = [self.hand(shard, kind, results, tick) for kind, results in found]
+        out.append(received.filter(pc.equal(received["kind"], EXCLUDED)))
         status = Status.of(tick, reduced, classes)
         out.append(message(shard, STATUS, status.to_json()))
         yield pa.concat_tables(out).to_pandas()

@@ -28,7 +28,7 @@ from penstock.lake.proof.scope import changed, everything, scoped
 from penstock.lake.proof.unsettled import BEYOND
 from penstock.spark.compare import Comparison
 from penstock.spark.compare_alarms import AlarmComparison
-from penstock.spark.faults import KINDS, LATE_ROWS, TIMELY
+from penstock.spark.faults import EXCLUSION, KINDS, LATE_ROWS, TIMELY
 
 if TYPE_CHECKING:
     from penstock.spark.audit import Audit
@@ -102,7 +102,6 @@ class StepAudit:
         out = {"step": self.step.name, "through_seq": at.sealed.seq, **self._found()} | {
             "merged_wrong": copy.wrong,
             "pairs_open": at.sealed.open_pairs,
-            "pairs_excluded": 0,
             **dict.fromkeys(BEYOND, 0),
             **{name: int(value or 0) for name, value in figures.items()},
         }
@@ -193,13 +192,18 @@ class StepAudit:
                 every = (cells["n_records"] or 0) - late
                 expected = {"on_time": every, "late": late, "last_seq": cells["must_last_seq$"]}
                 found = {n: cells[f"{n}$"] for n in ("on_time", "late", "last_seq")}
+            elif kind == EXCLUSION:
+                expected = {"excluded": bool(cells["must_exclude$"])}
+                found = {"excluded": not expected["excluded"]}
             else:
                 expected = {n: cells[n] for n in names}
                 found = {n: cells[f"found${n}"] for n in names}
             out.append(
                 {
-                    "window_start": instant(_micros_of(cells["window_start"])).isoformat(),
-                    "key": {k: str(cells[k]) for k in self.step.identity_names},
+                    "window_start": _told(cells["window_start"]),
+                    "key": {
+                        k: str(v) for k in self.step.identity_names if (v := cells[k]) is not None
+                    },
                     "what": kind,
                     "expected": json.dumps(expected, default=str),
                     "found": json.dumps(found, default=str),
@@ -217,6 +221,7 @@ def _figures(overdue: Column) -> list[Column]:
         F.sum("on_time_new$").alias("pairs_on_time"),
         F.sum("late_new$").alias("pairs_late"),
         F.sum("preloaded$").alias("pairs_preloaded"),
+        F.sum("excluded$").alias("pairs_excluded"),
         F.sum(F.when(~F.col("closed$"), F.col("n_records"))).alias("pairs_unclosed"),
         count(F.col("closed$") & ~F.col("pending$")).alias("answers_compared"),
         count(F.col("pending$")).alias("pending_answers"),
@@ -225,8 +230,9 @@ def _figures(overdue: Column) -> list[Column]:
     ]
 
 
-def _micros_of(value: Any) -> int:
-    return micros(value.replace(tzinfo=UTC))
+def _told(start: Any) -> str | None:
+    """The start of a window; of what is in no window nothing."""
+    return None if start is None else instant(micros(start.replace(tzinfo=UTC))).isoformat()
 
 
 @dataclass(frozen=True, slots=True)

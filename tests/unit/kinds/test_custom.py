@@ -1,6 +1,5 @@
 """User code: what it gives is checked, where it fails is said, what does not merge is found."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,42 +8,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.kinds.made import NO_SIDES, Make, records
 
 from penstock.columns.marks import NO_MARKS
 from penstock.kinds.custom.calls import Calls, UserCodeError
 from penstock.kinds.custom.laws import tried
 from penstock.kinds.custom.mapper import Mapper
 from penstock.kinds.custom.scan import reduced, running
-from penstock.kinds.custom.spec import CustomSpec
 from tests.custom import CODE, PAIRS, SITES
 from tests.steps import make_pipeline
-from tests.streams import ARROW, disordered
-
-Make = Callable[..., CustomSpec]
-
-
-def NO_SIDES(*_: Any) -> Any:  # noqa: N802  as a constant
-    raise AssertionError("the step loads nothing")
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """The step of some code, by default that of the tests."""
-
-    def made(step: dict[str, Any] = SITES, old: str = "", new: str = "") -> CustomSpec:
-        assert old in CODE
-        (tmp_path / "p.py").write_text(CODE.replace(old, new) if old else CODE)
-        found = make_pipeline(tmp_path, {"s": step}).spec("s")
-        assert isinstance(found, CustomSpec)
-        return found
-
-    return made
-
-
-def records(count: int = 60, seed: int = 1) -> pa.Table:
-    rows = disordered(count, seed=seed)
-    table = pa.Table.from_pylist(rows, schema=pa.schema(ARROW.items()))
-    return table.append_column("arrival_seq", pa.array(np.arange(count)))
 
 
 def joined(one: pa.Table, other: pa.Table) -> pa.Table:

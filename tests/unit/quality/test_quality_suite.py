@@ -53,7 +53,7 @@ def test_clean_comparisons_are_green(audit: Audit, comparisons: Make, tmp_path: 
     "extra_answers", "doubled_answers", "overdue_answers", "late_without_answer", "blocks_wrong",
     "batches_wrong", "generations_wrong", "corrections_wrong", "forged_answers",
     "timely_miscounted", "late_miscounted", "files_unreadable", "plans_overdue",
-    "merged_wrong",
+    "merged_wrong", "exclusions_wrong",
 ])  # fmt: skip
 @pytest.mark.parametrize("value", [3, -3])
 def test_a_count_other_than_zero_is_red(

@@ -25,6 +25,10 @@ class UserCodeError(TerminalError):
     """User code failed, or gave what it must not; says file, line, and the record."""
 
 
+class RecordError(UserCodeError):
+    """User code failed on some records; it need not on others."""
+
+
 class Calls:
     """The code of one step.
 
@@ -98,12 +102,15 @@ class Calls:
                 found = found.set_column(at, field, found[field.name].cast(field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wrong:
                 what = f"{field.name} is {found[field.name].type}, and no {_name(field.type)}"
-                raise self._wrong(name, f"gave what does not fit: {what} ({wrong})") from wrong
+                said = f"{self._whose(name)} gave what does not fit: {what} ({wrong})"
+                raise RecordError(said) from wrong
         return found
 
     def _wrong(self, name: str, said: str) -> UserCodeError:
-        whose = f"{self.path}: {self.step.program.name}.{name}"
-        return UserCodeError(f"{self.step.name}: {whose} {said}")
+        return UserCodeError(f"{self._whose(name)} {said}")
+
+    def _whose(self, name: str) -> str:
+        return f"{self.step.name}: {self.path}: {self.step.program.name}.{name}"
 
     def _begins(self, name: str) -> int:
         """The line where a function of the user's begins; 0: it is none."""
@@ -119,7 +126,8 @@ class Calls:
         except Exception as failed:
             line = _line(failed, self.path) or self._begins(name)  # the latter: in what it gave
             where = f"{self.path}:{line}" if line else self.path
-            raise UserCodeError(
+            error = UserCodeError if name == "load" else RecordError
+            raise error(
                 f"{self.step.name}: {where}: {self.step.program.name}.{name}:"
                 f" {type(failed).__name__}: {failed}"
             ) from failed

@@ -9,6 +9,7 @@ from penstock.columns.arrays import Longs
 from penstock.columns.groups import group
 from penstock.columns.types import INSTANT
 from penstock.columns.windows import panes_of
+from penstock.kinds.custom.calls import RecordError, UserCodeError
 from penstock.kinds.custom.scan import reduced, running
 from penstock.kinds.custom.spec import WHEN, WHICH
 from penstock.kinds.custom.wire import COUNTED, REDUCED, Wire
@@ -54,13 +55,32 @@ def changes(wire: Wire, before: pa.Table, parts: pa.Table) -> pa.Table:
     rows, ids, new = _sorted(wire, rows, new)
     starts = np.flatnonzero(np.diff(ids, prepend=-1))
     first = np.repeat(starts, np.diff(starts, append=len(ids)))
-    states = running(wire.calls.merge, wire.states(rows), first)
-    said = wire.calls.finish(states)
+    try:
+        states = running(wire.calls.merge, wire.states(rows), first)
+        said = wire.calls.finish(states)
+    except RecordError as failed:
+        raise UserCodeError(f"{failed}{_blamed(wire, rows, ids)}") from failed
     place = np.arange(len(ids))
     told = np.flatnonzero(new & ((place == first) | _differs(said)))
     totals = np.cumsum(np.asarray(rows[REDUCED]))
     totals -= (totals - np.asarray(rows[REDUCED]))[first]
     return _answers(wire, rows, said, totals, told)
+
+
+def _blamed(wire: Wire, rows: pa.Table, ids: Longs) -> str:
+    """Of which key, and after which record, states cannot be merged or finished."""
+    for mine in np.split(np.arange(len(ids)), np.flatnonzero(np.diff(ids)) + 1):
+        some = rows.take(pa.array(mine))
+        every, after = wire.states(some), wire.states(some.slice(0, 1))
+        for at in range(len(mine)):
+            try:
+                if at:
+                    after = wire.calls.merge(after, every.slice(at, 1))
+                wire.calls.finish(after)
+            except RecordError:
+                keys = ", ".join(f"{key}={some[key][at]}" for key in wire.step.key_names)
+                return f", of {keys} at record {some[SEQ][at]}"
+    return ""
 
 
 def _answers(wire: Wire, rows: pa.Table, said: pa.Table, totals: Longs, told: Longs) -> pa.Table:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columns.groups import group
-from penstock.kinds.custom.calls import Calls
+from penstock.kinds.custom.calls import Calls, UserCodeError
 from penstock.kinds.custom.mapper import taken
+from penstock.kinds.custom.poison import without_poison
 from penstock.kinds.custom.spec import WHICH, CustomSpec
 from penstock.kinds.side import Sides
 
@@ -64,7 +66,17 @@ def broken(step: CustomSpec, records: pa.Table, sides: Sides, seed: int = 0) -> 
     records = taken(step, records, sides)
     if not records.num_rows:
         return None
+    _require_taken(calls, records)
     return _map_mixes_rows(calls, records, draw) or _states_do_not_merge(calls, records, draw)
+
+
+def _require_taken(calls: Calls, records: pa.Table) -> None:
+    """Name a record on which the code fails."""
+    *_, excluded = without_poison(calls, records)
+    for seq, reason in zip(*(column.to_pylist() for column in excluded.columns), strict=True):
+        mine = records.filter(pc.equal(records[WHICH.name], seq)).to_pylist()
+        count = f", and {excluded.num_rows - 1:,} more" if excluded.num_rows > 1 else ""
+        raise UserCodeError(f"{reason}. The stream would leave out this record{count}: {mine[0]}")
 
 
 def _map_mixes_rows(calls: Calls, records: pa.Table, draw: random.Random) -> Broken | None:

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.arrays import Longs
 from penstock.columns.expressions import rows_where, rows_with
-from penstock.columns.groups import group, hash_keys
+from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
 from penstock.columns.types import fields_of
 from penstock.kinds.classes import Classes
-from penstock.kinds.custom.scan import reduced
+from penstock.kinds.custom.poison import without_poison
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
 from penstock.kinds.custom.wire import COUNTED, REDUCED, STATE, Wire
+from penstock.kinds.frame import NONE_EXCLUDED
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.side import Sides, looked_up
 
@@ -50,26 +50,20 @@ class Mapper:
     def __init__(self, step: CustomSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
         del marks, seed  # none is late
         self.step, self.wire, self.classes, self.sides = step, Wire(step), Classes(), sides
-        self.mapped = [self.wire.parts.empty_table()]
+        self.mapped, self.excluded = [self.wire.parts.empty_table()], NONE_EXCLUDED
 
     def take(self, records: pa.Table) -> None:
-        """Add records."""
+        """Add records; those on which the code fails are left out."""
         records = taken(self.step, records.select(columns_of(self.step)), self.sides)
         if not records.num_rows:
             return
-        calls, keys = self.wire.calls, [*self.step.key_names]
-        mapped = calls.map(records)
-        seqs = np.asarray(mapped[WHICH.name])
-        states = calls.lift(mapped)
-        ids, first = group([*(mapped[key] for key in keys), seqs], mapped.num_rows)
-        if len(first) < mapped.num_rows:  # a record is one record, however many rows it has
-            order = np.argsort(ids, kind="stable")
-            states = reduced(calls.merge, states.take(pa.array(order)), ids[order])
-            mapped, seqs = mapped.take(pa.array(first)), seqs[first]
-        self.mapped.append(self._rows(records, mapped, seqs, states))
+        records, found, excluded = without_poison(self.wire.calls, records)
+        self.excluded = pa.concat_tables([self.excluded, excluded])
+        if found is not None:
+            self.mapped.append(self._rows(records, *found))
 
-    def _rows(self, records: pa.Table, mapped: pa.Table, seqs: Longs, states: pa.Table) -> pa.Table:
-        every = np.asarray(records[WHICH.name])
+    def _rows(self, records: pa.Table, mapped: pa.Table, states: pa.Table) -> pa.Table:
+        every, seqs = (np.asarray(each[WHICH.name]) for each in (records, mapped))
         order = np.argsort(every)
         at = order[np.searchsorted(every[order], seqs)]
         counted = np.zeros(len(seqs), np.int64)

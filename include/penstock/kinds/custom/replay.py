@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.columns.groups import group
@@ -16,19 +17,26 @@ from penstock.columns.types import fields_of
 from penstock.core.expression import Column, read_by
 from penstock.kinds.custom.calls import Calls
 from penstock.kinds.custom.mapper import columns_of, selected
+from penstock.kinds.custom.poison import without_poison
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
 
-KEY = "key$"
+KEY, FAILS = "key$", "fails$"
 TOTAL = "n_records"
 Batches = Iterator[pa.RecordBatch]
 
 
 def routed_schema(step: CustomSpec) -> pa.Schema:
-    """Of records with the keys that they are about."""
+    """Of records with the keys that they are about; of one on which the code fails it has none."""
     read = {c.name: c for c in (WHICH, WHEN, *step.own, *step.read, *read_by(step.where))}
-    keys = [f.with_name(f"{KEY}{f.name}") for f in fields_of(step.keys)]
+    keys = [f.with_name(key_of(f.name)) for f in fields_of(step.keys)]
     beside = [f.with_name(plain(f.name)) for f in fields_of(_beside(step))]
-    return pa.schema([*fields_of(read[name] for name in columns_of(step)), *beside, *keys])
+    fails = pa.field(FAILS, pa.bool_())
+    return pa.schema([*fields_of(read[name] for name in columns_of(step)), *beside, *keys, fails])
+
+
+def key_of(name: str) -> str:
+    """The column with what a record is about, where a record has a column of the key's name."""
+    return f"{KEY}{name}"
 
 
 def _beside(step: CustomSpec) -> list[Column]:
@@ -53,16 +61,21 @@ def _taken(step: CustomSpec, records: pa.Table) -> pa.Table:
 
 def routing(step: CustomSpec, schema: pa.Schema) -> Callable[[Batches], Batches]:
     """What a task does first: each record with each key that the code makes of it."""
+    which = pa.schema([schema.field(n) for n in (WHICH.name, *map(key_of, step.key_names))])
 
     def routed(batches: Batches) -> Batches:
         calls = Calls(step)
         for batch in batches:
             records = pa.Table.from_batches([batch]).select(_names(step))
             records = records.cast(pa.schema([schema.field(n) for n in records.column_names]))
-            mapped = calls.map(_taken(step, records)).select([WHICH.name, *step.key_names])
-            mapped = mapped.group_by([WHICH.name, *step.key_names]).aggregate([])
-            names = [WHICH.name, *(f"{KEY}{key}" for key in step.key_names)]
-            both = mapped.rename_columns(names).join(records, WHICH.name)
+            _, lifted, excluded = without_poison(calls, _taken(step, records))
+            rows = [which.empty_table(), excluded.select([WHICH.name])]
+            if lifted is not None:
+                mine = lifted.rows.select([WHICH.name, *step.key_names])
+                rows.append(mine.rename_columns(which.names))
+            known = pa.concat_tables(rows, promote_options="default")
+            fails = pc.is_in(known[WHICH.name], excluded[WHICH.name])
+            both = known.append_column(FAILS, fails).join(records, WHICH.name)
             yield from both.select(schema.names).cast(schema).to_batches()
 
     return routed
@@ -80,7 +93,7 @@ def replaying(step: CustomSpec, schema: pa.Schema) -> Callable[[pa.Table], pa.Ta
     def replayed(routed: pa.Table) -> pa.Table:
         routed = routed.select(schema.names).cast(schema)
         keys = [*step.key_names]
-        mine = routed.select([WHICH.name, *(f"{KEY}{key}" for key in keys)])
+        mine = routed.select([WHICH.name, *map(key_of, keys)])
         mine = mine.rename_columns([WHICH.name, *keys])
         records = routed.select(_names(step))
         _, first = group([records[WHICH.name]], records.num_rows)

@@ -48,6 +48,7 @@ class CustomSpec(StepSpec):
 
     kind: ClassVar[str] = "custom"
     by_key: ClassVar[bool] = True
+    excludes: ClassVar[bool] = True
     told_by: ClassVar[str] = WHICH.name
 
     own: tuple[Column, ...]

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,26 +15,36 @@ from penstock.core.kinds import part
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
 from penstock.kinds.keyed.truth import beside
 
+Keep: TypeAlias = Callable[[DataFrame], DataFrame]
+"""Holds a frame in memory that is asked for twice."""
 TASKS = 16
 """Parts of the keys: another number than shards."""
 
 
-def alarms(records: DataFrame, step: CustomSpec, sides: Mapping[str, DataFrame]) -> DataFrame:
-    """All that is said of some records: window, keys, position, values and ``n_records``."""
+def alarms(
+    records: DataFrame, step: CustomSpec, sides: Mapping[str, DataFrame], keep: Keep
+) -> tuple[DataFrame, DataFrame | None]:
+    """All that is said of some records: window, keys, position, values and ``n_records``.
+
+    And ``arrival_seq`` of those on which the code fails.
+    """
     for join in step.sides:
         records = beside(records, join, sides[join.table.name], WHICH.name)
     replay: Any = part(step.kind, "replay")
     records = records.select(*(F.col(f"`{c}`").alias(replay.plain(c)) for c in records.columns))
     routed = replay.routed_schema(step)
     said = replay.said_schema(step)
-    rows = records.mapInArrow(replay.routing(step, routed), from_arrow_schema(routed))
-    keys = [F.col(f"`{replay.KEY}{key}`") for key in step.key_names]
-    found = rows.groupBy(F.pmod(F.hash(*keys), F.lit(TASKS))).applyInArrow(
-        replay.replaying(step, routed), from_arrow_schema(said)
+    rows = keep(records.mapInArrow(replay.routing(step, routed), from_arrow_schema(routed)))
+    fails = rows.where(F.col(replay.FAILS)).select(WHICH.name)
+    keys = [F.col(f"`{replay.key_of(key)}`") for key in step.key_names]
+    found = (
+        rows.where(~F.col(replay.FAILS))
+        .groupBy(F.pmod(F.hash(*keys), F.lit(TASKS)))
+        .applyInArrow(replay.replaying(step, routed), from_arrow_schema(said))
     )
     start = F.unix_micros(WHEN.name)
     start = F.timestamp_micros(start - F.pmod(start, F.lit(step.window.size)))
-    return found.withColumn("window_start", start)
+    return found.withColumn("window_start", start), fails
 
 
 def told(
@@ -43,7 +53,7 @@ def told(
     step: CustomSpec,
     epoch: int,
     sides: Mapping[str, DataFrame],
-    keep: Callable[[DataFrame], DataFrame],
+    keep: Keep,
 ) -> tuple[DataFrame, DataFrame]:
     """What the stream must have said: all since its epoch's start; and late records: none.
 

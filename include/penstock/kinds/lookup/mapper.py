@@ -8,6 +8,7 @@ from penstock.columns.expressions import rows_where, rows_with
 from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
 from penstock.kinds.classes import Classes
+from penstock.kinds.frame import NONE_EXCLUDED
 from penstock.kinds.keyed.kept import NEVER
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.lookup.spec import LookupSpec
@@ -44,6 +45,8 @@ def observed(step: LookupSpec, events: pa.Table) -> pa.Table:
 
 class Mapper:
     """One step's observations in some records."""
+
+    excluded = NONE_EXCLUDED
 
     def __init__(self, step: LookupSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
         del marks, seed, sides  # the state tells what is late, and is told what a pair means

@@ -33,8 +33,11 @@ Sides: TypeAlias = Mapping[str, DataFrame]
 Keep: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
-def alarms(records: DataFrame, step: LookupSpec, sides: Sides) -> DataFrame:
+def alarms(
+    records: DataFrame, step: LookupSpec, sides: Sides, keep: Keep
+) -> tuple[DataFrame, None]:
     """All alarms of some records: window, keys, both positions, values and ``n_records``."""
+    del keep
     side = _sides(records, step)
     if step.pairs is Pairs.CONSECUTIVE:
         order = Over.partitionBy(*step.key_names).orderBy("event_time", "arrival_seq")
@@ -46,7 +49,8 @@ def alarms(records: DataFrame, step: LookupSpec, sides: Sides) -> DataFrame:
         found = _near(side("new"), side("old"), step)
     found = _held(found, step, sides)
     values = [_value(step, value) for value in step.values]
-    return found.select(*_known_by(step), *values, F.lit(2).cast("long").alias("n_records"))
+    pairs = F.lit(2).cast("long").alias("n_records")
+    return found.select(*_known_by(step), *values, pairs), None
 
 
 def _known_by(step: LookupSpec) -> list[Column]:

@@ -15,6 +15,7 @@ from penstock.columns.windows import closed_of, first_window, panes_of, windows_
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.classes import Classes
+from penstock.kinds.frame import NONE_EXCLUDED
 from penstock.kinds.side import Sides
 from penstock.kinds.windowed.layout import layout_of
 from penstock.kinds.windowed.wire import Wire
@@ -85,6 +86,8 @@ def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa
 
 class Mapper:
     """One step's partials of some records."""
+
+    excluded = NONE_EXCLUDED
 
     def __init__(self, step: StepSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
         del sides

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from penstock.core.step import StepSpec
 from penstock.lake.history.position import Position, position
 from penstock.lake.history.taken import taken
-from penstock.lake.history.view import preloaded
+from penstock.lake.history.view import excluded_since, preloaded
 from penstock.lake.log.blocks import accepted_upto
 from penstock.lake.storage.tables import Tables
 
@@ -17,8 +17,8 @@ class Balance:
     """Where every received record, and every (record, window) pair, has gone.
 
     ``received = accepted + quarantined`` and
-    ``pairs = on_time + late + open + preloaded``; the audit recomputes ``pairs`` from events, and
-    the totals from what stands in the tables.
+    ``pairs = on_time + late + open + preloaded + excluded``; the audit recomputes ``pairs`` from
+    events, and the totals from what stands in the tables.
     """
 
     received: int
@@ -28,11 +28,12 @@ class Balance:
     late: int
     open: int
     preloaded: int
+    excluded: int
 
     @property
     def pairs(self) -> int:
         """All pairs accounted for."""
-        return self.on_time + self.late + self.open + self.preloaded
+        return self.on_time + self.late + self.open + self.preloaded + self.excluded
 
 
 def balance(tables: Tables, step: StepSpec) -> Balance | None:
@@ -56,6 +57,7 @@ def balance_at(tables: Tables, step: StepSpec, at: Position) -> Balance:
         late=sum(last.late for last in at.lasts),
         open=at.sealed.open_pairs,
         preloaded=_preloaded(tables, step, at),
+        excluded=excluded_since(tables, step, at).num_rows,
     )
 
 

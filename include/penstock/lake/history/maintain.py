@@ -63,6 +63,7 @@ def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
         specs[f"answers/{step.name}"] = tables.answers(step)
         specs[f"merged/{step.name}"] = tables.merged(step)
         specs[f"late/{step.name}"] = tables.late(step, [])
+        specs[f"excluded/{step.name}"] = tables.excluded(step)
         specs[f"control/{step.name}"] = tables.control(step)
         specs[f"coverage/{step.name}"] = tables.coverage(step)
     return specs

@@ -244,7 +244,11 @@ class Registry:
         sealed = (-1, newest.block) if own is None else (own.micro_batch, own.block)
         begun = any(
             self._reached(Table(spec), newest.number, sealed[0] + 1)
-            for spec in (self.tables.late(step, []), self.tables.answers(step))
+            for spec in (
+                self.tables.late(step, []),
+                self.tables.answers(step),
+                self.tables.excluded(step),
+            )
         )
         if checkpoint is None:  # who had it may still run, and would not be fenced
             return Going.ASTRAY

@@ -57,6 +57,20 @@ def late_at(
     return sealed_only(read_table(Table(tables.late(step, fields)), within=within), at)
 
 
+def excluded_at(tables: Tables, step: Definition, at: Position) -> pa.Table:
+    """Records that a step leaves out, of those that a position has: each once, and why."""
+    rows = sealed_only(read_table(Table(tables.excluded(step))), at)
+    rows = rows.filter(pc.less_equal(rows["arrival_seq"], at.seq))
+    found = rows.group_by("arrival_seq").aggregate([("reason", "min")])
+    return found.rename_columns(["arrival_seq", "reason"]).sort_by("arrival_seq")
+
+
+def excluded_since(tables: Tables, step: Definition, at: Position) -> pa.Table:
+    """Those after its history, which are not counted as preloaded."""
+    found = excluded_at(tables, step, at)
+    return found.filter(pc.greater(found["arrival_seq"], at.epoch.seq))
+
+
 def in_force(answers: pa.Table, step: Definition) -> pa.Table:
     """The answers that have seen most of the log, without what was taken back."""
     now = newest(answers, step)

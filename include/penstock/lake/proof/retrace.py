@@ -19,6 +19,7 @@ from penstock.core.window import FOREVER
 from penstock.lake.history.generation import Generation, Sealed
 from penstock.lake.history.position import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
 from penstock.lake.history.taken import taken
+from penstock.lake.history.view import excluded_at
 from penstock.lake.proof.recount import Blocks, Fault
 from penstock.lake.proof.refold import Way
 from penstock.lake.proof.waypoint import BEGIN, Waypoint
@@ -185,7 +186,7 @@ def retrace(
         way.after(until).watermark,
         way.end(),
         list(_spans(way, sealed, stretch)),
-        [*_batches(tables, step, way, sealed, stretch)],
+        [*_batches(tables, step, way, at, sealed, stretch)],
         [*_generations(way, at, [g for g in registered if stretch.holds(g.block)])],
         [*_plans(tables, step, way, at, sealed, plans)],
     )
@@ -216,11 +217,11 @@ def _spans(way: Way, sealed: list[Sealed], stretch: Stretch) -> Iterator[Span]:
 
 
 def _batches(
-    tables: Tables, step: StepSpec, way: Way, sealed: list[Sealed], stretch: Stretch
+    tables: Tables, step: StepSpec, way: Way, at: Position, sealed: list[Sealed], stretch: Stretch
 ) -> Iterator[Fault]:
     """Rows of ``control`` against the log, and against what their micro-batches wrote."""
     written = _written(tables, step, stretch)
-    records = _taken(tables, step, way, sealed, stretch)
+    records = _taken(tables, step, at, sealed, stretch)
     within = stretch.within("through_seq", stretch.since.seq)
     rows = read_table(Table(tables.control(step)), within=within).to_pylist()
     content = {(r["generation"], r["micro_batch"]): r for r in rows}
@@ -247,13 +248,14 @@ def _batches(
 
 
 def _taken(
-    tables: Tables, step: StepSpec, way: Way, sealed: list[Sealed], stretch: Stretch
+    tables: Tables, step: StepSpec, at: Position, sealed: list[Sealed], stretch: Stretch
 ) -> Longs | None:
     """Positions of the records that the step takes; none: it counts pairs, as its answers do."""
     if not step.by_key or not sealed:
         return None
-    _, before = stretch.first(way.epoch)
-    return taken(tables, step, before + 1, sealed[-1].seq)
+    _, before = stretch.first(at.epoch)
+    excluded = np.asarray(excluded_at(tables, step, at)["arrival_seq"])
+    return np.setdiff1d(taken(tables, step, before + 1, sealed[-1].seq), excluded)
 
 
 def _written(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.slack import WatermarkState
@@ -11,6 +12,7 @@ from penstock.lake.history.balance import Balance, balance_at
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import DONE, position
+from penstock.lake.history.view import excluded_at
 from penstock.lake.log.blocks import newest_seq
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -30,6 +32,7 @@ class StepState:
         corrected: the last finished correction of late records, else that of the history, as its
             row of ``corrections``; none: none yet.
         balance: where every record and pair has gone.
+        excluded: records that are left out, and why, in the order of ``arrival_seq``.
     """
 
     sealed_seq: int
@@ -39,6 +42,7 @@ class StepState:
     owes: bool
     corrected: dict[str, Any] | None
     balance: Balance
+    excluded: pa.Table
 
     @property
     def ended(self) -> bool:
@@ -71,6 +75,7 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         owes=at.owes,
         corrected=last[0] if last else None,
         balance=balance_at(tables, step, at),
+        excluded=excluded_at(tables, step, at),
     )
 
 

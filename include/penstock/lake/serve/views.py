@@ -11,11 +11,13 @@ import pyarrow.dataset as ds
 from penstock.config.pipeline import Pipeline
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
+from penstock.kinds.frame import EXCLUDED
 from penstock.lake.history import unread
 from penstock.lake.history.merged import in_force_at
 from penstock.lake.history.position import SPEED, Position
 from penstock.lake.history.standing import Standing, standing, told
 from penstock.lake.history.unread import Unread
+from penstock.lake.history.view import excluded_at
 from penstock.lake.log.blocks import newest_seq
 from penstock.lake.serve.fetch import fetched
 from penstock.lake.storage.commit import Table
@@ -60,6 +62,8 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
             f"{step.name}_timely",
             _answers("one answer as first published", tables, step, one, _timely),
         )
+        if step.excludes:
+            found.setdefault(f"{step.name}_excluded", _excluded(tables, one))
         for ending, view in _further(tables, step, one):
             found.setdefault(f"{step.name}_{ending}", view)
     sealed = _sealed(tables)
@@ -121,6 +125,18 @@ def _merged(
         return merged(fetched(in_force_at(tables, step, at)))
 
     return View(says, nothing.schema, content, shown.at.seq, shown.at.epoch.seq)
+
+
+def _excluded(tables: Tables, shown: Standing | None) -> View:
+    says, nothing = "one record that the step leaves out", EXCLUDED.empty_table()
+    if shown is None:
+        return View(says, nothing.schema, lambda _: nothing)
+
+    def content(seq: int | None) -> Content:
+        at = shown.at if seq is None else shown.at.up_to(seq)
+        return excluded_at(tables, shown.step, at)
+
+    return View(says, nothing.schema, content, shown.at.seq)
 
 
 def _public(answers: pa.Schema) -> pa.Schema:

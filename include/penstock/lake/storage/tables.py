@@ -316,6 +316,21 @@ class Tables:
         )
         return TableSpec(self._of(step, "late"), schema, (), ("window_start", "last_seq"), "late")
 
+    def excluded(self, step: Definition) -> TableSpec:
+        """One record a row that the step leaves out; one may be found, and stand there, again."""
+        schema = pa.schema(
+            [
+                ("arrival_seq", pa.int64()),
+                ("reason", pa.string()),
+                ("generation", pa.int64()),
+                ("micro_batch", pa.int64()),
+                ("published_at", INSTANT),
+            ]
+        )
+        return TableSpec(
+            self._of(step, "excluded"), schema, indexed=("arrival_seq",), name="excluded"
+        )
+
     def control(self, step: Definition) -> TableSpec:
         """One micro-batch a row: its commit seals the step up to ``through_seq``."""
         return TableSpec(

@@ -91,6 +91,7 @@ def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) 
             "late": known.late,
             "open": known.open,
             "preloaded": known.preloaded,
+            "excluded": known.excluded,
         },
     )
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -161,7 +162,14 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         ("slack K", f"{spoken(state.fold.slack)} ({policy})"),
         ("pending", _pending(state, pipeline)),
         ("corrected", _corrected(state)),
+        *([("excluded", _excluded(state.excluded))] if state.excluded.num_rows else []),
     )
+
+
+def _excluded(found: pa.Table) -> Text:
+    first = found.slice(0, 1).to_pylist()[0]
+    said = f"{count(found.num_rows, 'record')} on which the code fails, in no answer; the first,"
+    return Text(f"{said} number {first['arrival_seq']:,}: {first['reason']}", style="yellow")
 
 
 def _pending(state: StepState, pipeline: Pipeline) -> Text:
@@ -194,8 +202,11 @@ def _show_balance(
     good = found.received == found.accepted + found.quarantined
     parts = f"{found.accepted:,} accepted + {found.quarantined:,} quarantined"
     shown.add_row("records received", f"{found.received:,}", _sign(good), parts)
-    names = (("on time", found.on_time), ("late", found.late), ("open", found.open))
-    parts = " + ".join(f"{n:,} {name}" for name, n in (*names, ("preloaded", found.preloaded)))
+    names = {"on time": found.on_time, "late": found.late, "open": found.open,
+             "preloaded": found.preloaded}  # fmt: skip
+    if found.excluded:
+        names["excluded"] = found.excluded
+    parts = " + ".join(f"{n:,} {name}" for name, n in names.items())
     counted = "records" if step.by_key else "(record, window) pairs"
     shown.add_row(counted, f"{found.pairs:,}", Text("="), parts)
     if audit is not None:
