@@ -41,7 +41,6 @@ import step
 from penstock.config.catalog import Catalog
 from penstock.config.cluster import read_cluster
 from penstock.core.clock import SystemClock
-from penstock.lake.cluster.load import EVERY
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.storage.commit import Table
@@ -59,8 +58,9 @@ NAME, EACH, RATE, SIPS, AHEAD = "measured", 20_000, 200, 100, 3
 BEGIN = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1e6)
 OVERLOADED = 0.2
 SCALE = "scale: {idle: 0.01, busy: 0.19, overloaded: 0.2}\n"
-LIGHT, USUAL, AFTER, PATIENCE = 3.0, 30.0, 15.0, 240.0
-"""Seconds: between two files at first, of the usual pause, looked at after an event, at most."""
+LIGHT, USUAL, AFTER, PATIENCE, LOOKS = 3.0, 30.0, 15.0, 240.0, 2.0
+"""Seconds: between two files at first, of the usual pause, looked at after an event, at most, and
+between two looks of Airflow's trigger at the load."""
 
 
 def eventually(true: Callable[[], bool], every: float = 0.2) -> float:
@@ -201,10 +201,10 @@ def by_the_rule(scene: Scene) -> dict[str, float]:
     """Overload one node until the rule has a second one run tasks: seconds after each moment."""
     settings = scene.cluster.settings.model_copy(update={"lake": str(scene.home / "lake")})
     scaler = Scaler(settings, read_cluster(settings.cluster), SystemClock(), [NAME])
-    reader, every = LoadReader(scaler), EVERY.total_seconds()
+    reader = LoadReader(scaler)
     eventually(lambda: (t := scaler.observe()["tau"][-3:]) and max(t) < OVERLOADED and len(t) > 2)
     scene.feed.fast, began = True, time.time()
-    decided = eventually(lambda: reader.verdict() is not None, every)
+    decided = eventually(lambda: reader.verdict() is not None, LOOKS)
     scaling = scaler.decide("benchmark", scaler.observe(), None, "")
     assert scaling is not None
     scaler.act(scaling)
