@@ -31,7 +31,7 @@ from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.lake.history.standing import answers_in_force
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.session import open_session, settings_of
+from penstock.spark.session import open_session, settings_of_a_stream
 from tests.clusters import a_cluster
 
 LARGE = 500_000
@@ -41,7 +41,8 @@ T = TypeVar("T")
 @contextmanager
 def session_on(settings: Settings) -> Iterator[SparkSession]:
     """Spark as the product configures it, where the settings say."""
-    with open_session("cluster", settings_of(settings) | {"spark.driver.memory": "2g"}) as spark:
+    options = settings_of_a_stream(settings) | {"spark.driver.memory": "2g"}
+    with open_session("cluster", options) as spark:
         yield spark
 
 

@@ -1,6 +1,6 @@
 """How fast a cluster scales under a stream, and how long the stream pauses meanwhile.
 
-    PYTHONPATH=include:plugins:. .venv/bin/python benchmarks/scaling.py [--reps 3]
+    PYTHONPATH=include:plugins:. .venv/bin/python benchmarks/scaling.py [--reps 3] [--pace S]
 
 Nodes of the pool ``standalone`` with one core each; the product's stream job; files of 20,000
 records, one every few seconds at first and then as fast as they are answered. What Airflow's DAG
@@ -41,7 +41,6 @@ import step
 from penstock.config.catalog import Catalog
 from penstock.config.cluster import read_cluster
 from penstock.core.clock import SystemClock
-from penstock.lake.cluster.load import EVERY
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.storage.commit import Table
@@ -59,8 +58,9 @@ NAME, EACH, RATE, SIPS, AHEAD = "measured", 20_000, 200, 100, 3
 BEGIN = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1e6)
 OVERLOADED = 0.2
 SCALE = "scale: {idle: 0.01, busy: 0.19, overloaded: 0.2}\n"
-LIGHT, USUAL, AFTER, PATIENCE = 3.0, 30.0, 15.0, 240.0
-"""Seconds: between two files at first, of the usual pause, looked at after an event, at most."""
+LIGHT, USUAL, AFTER, PATIENCE, LOOKS = 3.0, 30.0, 15.0, 240.0, 2.0
+"""Seconds: between two files at first, of the usual pause, looked at after an event, at most, and
+between two looks of Airflow's trigger at the load."""
 
 
 def eventually(true: Callable[[], bool], every: float = 0.2) -> float:
@@ -75,17 +75,20 @@ def eventually(true: Callable[[], bool], every: float = 0.2) -> float:
 
 @dataclass
 class Feed:
-    """Files of records: one now and then, or as fast as they are answered.
+    """Files of records: one now and then, or many.
 
     Attributes:
         home: of the stream.
         streams: where its driver says how far it is.
-        fast: as fast as they are answered.
+        pace: seconds between files when there are many; 0: as fast as they are answered, so that
+            new nodes start on processors that have nothing left.
+        fast: whether there are many now.
         sent: records.
     """
 
     home: Path
     streams: Path
+    pace: float
     fast: bool = False
     sent: int = 0
     over: threading.Event = field(default_factory=threading.Event)
@@ -100,9 +103,8 @@ class Feed:
         """Send until it is over."""
         draw, last = np.random.default_rng(20261125), 0.0
         while not self.over.wait(0.1):
-            due = self.sent - self.answered < AHEAD * EACH and (
-                self.fast or time.monotonic() - last > LIGHT
-            )
+            apart = self.pace if self.fast else LIGHT
+            due = self.sent - self.answered < AHEAD * EACH and time.monotonic() - last > apart
             if due:
                 self._send(draw)
                 last = time.monotonic()
@@ -163,7 +165,7 @@ class Scene:
 
 
 @contextmanager
-def streaming(cluster: TestCluster, home: Path) -> Iterator[Scene]:
+def streaming(cluster: TestCluster, home: Path, pace: float) -> Iterator[Scene]:
     """The stream job and its feed; ended once all that was sent is answered."""
     for name in ("source", "pipelines"):
         (home / name).mkdir()
@@ -176,7 +178,7 @@ def streaming(cluster: TestCluster, home: Path) -> Iterator[Scene]:
     }  # fmt: skip
     command = (sys.executable, "spark_jobs/stream.py", "--job=stream", "--run-id=scaling",
                f"--pipeline={NAME}")  # fmt: skip
-    feed = Feed(home, cluster.settings.streams)
+    feed = Feed(home, cluster.settings.streams, pace)
     thread = threading.Thread(target=feed.run, name="feed", daemon=True)
     with (home / "stream.log").open("wb") as log:
         process = subprocess.Popen(
@@ -199,10 +201,10 @@ def by_the_rule(scene: Scene) -> dict[str, float]:
     """Overload one node until the rule has a second one run tasks: seconds after each moment."""
     settings = scene.cluster.settings.model_copy(update={"lake": str(scene.home / "lake")})
     scaler = Scaler(settings, read_cluster(settings.cluster), SystemClock(), [NAME])
-    reader, every = LoadReader(scaler), EVERY.total_seconds()
+    reader = LoadReader(scaler)
     eventually(lambda: (t := scaler.observe()["tau"][-3:]) and max(t) < OVERLOADED and len(t) > 2)
     scene.feed.fast, began = True, time.time()
-    decided = eventually(lambda: reader.verdict() is not None, every)
+    decided = eventually(lambda: reader.verdict() is not None, LOOKS)
     scaling = scaler.decide("benchmark", scaler.observe(), None, "")
     assert scaling is not None
     scaler.act(scaling)
@@ -267,6 +269,7 @@ def main() -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--reps", type=int, default=3)
+    parser.add_argument("--pace", type=float, default=0.0, help="s between files; 0: no pause")
     args = parser.parse_args()
     state = measuring.machine()
     events = {"a node is drained": (drains, 10), "a node joins": (joins, 5),
@@ -277,7 +280,7 @@ def main() -> None:
         with a_cluster(home / "cluster", 1) as cluster:
             file = cluster.settings.cluster
             file.write_text(file.read_text().replace("most: 4", "most: 2") + SCALE)
-            with streaming(cluster, home) as scene:
+            with streaming(cluster, home, args.pace) as scene:
                 times = by_the_rule(scene)
                 print(times, file=sys.stderr, flush=True)
                 for _ in range(args.reps):

@@ -11,7 +11,7 @@ from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.spark.alike import require_alike
 from penstock.spark.load import watched
-from penstock.spark.session import open_session, settings_of
+from penstock.spark.session import open_session, settings_of_a_stream
 from penstock.spark.stream_host import StreamHost
 
 
@@ -21,7 +21,7 @@ def stream(request: JobRequest, settings: Settings) -> Outcome:
     tables = Tables(settings.lake_uri, pipeline.name)
     with (
         Heart(StreamPaths(settings.streams, pipeline.name)) as heart,
-        open_session(f"stream__{pipeline.name}", settings_of(settings)) as spark,
+        open_session(f"stream__{pipeline.name}", settings_of_a_stream(settings)) as spark,
     ):
         require_alike(spark, settings)
         clock = SystemClock()

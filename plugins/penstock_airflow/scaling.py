@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from penstock.config.cluster import Cluster
 from penstock.core.errors import PenstockError, TerminalError
 from penstock_airflow import wiring
-from penstock_airflow.polling import POLL_SECONDS, PollingTrigger
+from penstock_airflow.polling import PollingTrigger
 
 if TYPE_CHECKING:
     from penstock.lake.cluster.scalings import Scaling
@@ -109,7 +109,7 @@ class LoadTrigger(PollingTrigger):
         poll_seconds: between two looks.
     """
 
-    def __init__(self, url: str, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, url: str, poll_seconds: float = 2.0) -> None:
         super().__init__("load of the cluster", poll_seconds, url=url)
         self._files: object = None
         self._reader: LoadReader | None = None

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
@@ -68,6 +69,7 @@ class LoadWatch:
         self._names: dict[str, str] = {}
         self._before = self._progress()
         self._looked = time.monotonic()
+        self._hosts = registered_hosts(settings.home)
 
     def look(self) -> None:
         """Write down what is found, and have one executor on each node."""
@@ -79,8 +81,17 @@ class LoadWatch:
         running = [each for each in found if each.active]
         rows = [self._of_node(each, names, at, seconds) for each in running]
         self._loads.append([*rows, self._of_stream(rows, at, seconds)])
+        self._follow(running)
+
+    def follow(self) -> None:
+        """Have one executor on each node, where nodes have come or gone since."""
+        if self._of_pool and registered_hosts(self._settings.home) != self._hosts:
+            self._follow([each for each in self._executors.all() if each.active])
+
+    def _follow(self, running: list[Executor]) -> None:
         if self._of_pool:
-            self._executors.follow(running, registered_hosts(self._settings.home))
+            self._hosts = registered_hosts(self._settings.home)
+            self._executors.follow(running, self._hosts)
 
     def _of_node(self, each: Executor, names: dict[str, str], at: int, seconds: float) -> Load:
         before = self._busy.get(each.number, each.busy)
@@ -132,9 +143,11 @@ def watched(
     watch = LoadWatch(Executors(spark), tables, settings, clock, progress)
 
     def looking() -> None:
-        while not ended.wait(EVERY.total_seconds()):
+        for second in count(1):
+            if ended.wait(1.0):
+                return
             try:
-                watch.look()
+                watch.follow() if second % EVERY.seconds else watch.look()
             except (Py4JError, PenstockError, DeltaError, OSError) as failed:
                 log.warning("no look at the nodes this time: %s", str(failed).splitlines()[0])
 

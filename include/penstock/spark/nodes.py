@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from penstock.config.cluster import Cluster, PoolKind, read_cluster
-from penstock.config.settings import Settings
+from penstock.config.settings import JVM_OPTIONS, Settings
 from penstock.control.nodes import registered_hosts
 from penstock.core.errors import TransientError
 
@@ -87,6 +87,10 @@ def on_a_cluster(settings: Settings) -> dict[str, str]:
         "spark.cores.max": NO_LIMIT,
         "spark.executor.cores": str(cluster.worker.cores),
         "spark.executor.memory": cluster.worker.memory,
+        # A host may have more than its node has: a JVM counts them for its own threads.
+        "spark.executor.extraJavaOptions": (
+            f"{JVM_OPTIONS} -XX:ActiveProcessorCount={cluster.worker.cores}"
+        ),
         "spark.decommission.enabled": "true",
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.shuffleBlocks.enabled": "true",

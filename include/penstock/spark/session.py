@@ -31,6 +31,10 @@ PACKAGES = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
 ENDING_SECONDS = 10.0
 """From a broken connection to the end of the process behind it."""
+OF_JVMS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+QUICK = "-XX:TieredStopAtLevel=1"
+"""A JVM compiles once, quickly; what it compiles for minutes otherwise hardly counts in a stream.
+An audit's SQL is its own work, and gets the best code that there is."""
 PATIENT = {"spark.network.timeout": "600s", "spark.executor.heartbeatInterval": "30s"}
 """Nobody can be lost."""
 PROMPT = {
@@ -69,6 +73,12 @@ def settings_of(settings: Settings) -> dict[str, str]:
     return whole | on_a_cluster(settings)
 
 
+def settings_of_a_stream(settings: Settings) -> dict[str, str]:
+    """Spark's configuration of a stream, whose JVMs hand on what Python and native code do."""
+    whole = settings_of(settings)
+    return whole | {name: f"{whole[name]} {QUICK}" for name in OF_JVMS}
+
+
 def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
     """Spark's configuration; the reasons are in docs/concepts/spark-settings.md."""
     here = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
@@ -78,8 +88,7 @@ def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.master": master,
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": JVM_OPTIONS,
-        "spark.executor.extraJavaOptions": JVM_OPTIONS,
+        **dict.fromkeys(OF_JVMS, JVM_OPTIONS),
         "spark.jars": delta_jars(jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
