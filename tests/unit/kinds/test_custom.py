@@ -8,14 +8,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.kinds.made import NO_SIDES, Make, records
 
 from penstock.columns.marks import NO_MARKS
 from penstock.kinds.custom.calls import Calls, UserCodeError
 from penstock.kinds.custom.laws import tried
 from penstock.kinds.custom.mapper import Mapper
 from penstock.kinds.custom.scan import reduced, running
-from tests.custom import CODE, PAIRS, SITES
+from tests.custom import CODE, NO_SIDES, PAIRS, SITES, Make, records
 from tests.steps import make_pipeline
 
 

@@ -41,8 +41,10 @@ class Calls:
 
     def __init__(self, step: CustomSpec) -> None:
         self.step, self.path = step, step.program.path
+        self.compiled = self.path  # the same text may have been read elsewhere before
         with self._told("load"):
             self.code = _loaded(step.program)()
+        self.compiled = str(sys.modules[type(self.code).__module__].__file__)
         self.state = pa.schema(fields_of(_columns(step, self.code.state)))
         self.mapped = pa.schema(fields_of((WHICH, *step.keys)))
         self.said = pa.schema(fields_of(step.said))
@@ -115,7 +117,7 @@ class Calls:
     def _begins(self, name: str) -> int:
         """The line where a function of the user's begins; 0: it is none."""
         code = getattr(getattr(getattr(self, "code", None), name, None), "__code__", None)
-        return code.co_firstlineno if code is not None and code.co_filename == self.path else 0
+        return code.co_firstlineno if code is not None and code.co_filename == self.compiled else 0
 
     @contextmanager
     def _told(self, name: str):  # type: ignore[no-untyped-def]
@@ -124,7 +126,7 @@ class Calls:
         except PASSING:
             raise
         except Exception as failed:
-            line = _line(failed, self.path) or self._begins(name)  # the latter: in what it gave
+            line = _line(failed, self.compiled) or self._begins(name)  # the latter: in what it gave
             where = f"{self.path}:{line}" if line else self.path
             error = UserCodeError if name == "load" else RecordError
             raise error(
