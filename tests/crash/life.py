@@ -141,7 +141,7 @@ class Life:
         if lived.exists():
             return
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.scene.home.mkdir(parents=True)
+        self.scene.home.mkdir(parents=True, exist_ok=True)
         self._supply(self.scene.home)
         self.limits(self.scene.home, changed=False)
         self._live(self.scene, *JOURNEY)
