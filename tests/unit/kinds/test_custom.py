@@ -50,7 +50,7 @@ def test_states_are_reduced_in_order_key_by_key(keys: list[int]) -> None:
         ("np.zeros(rows, np.int64)", "np.zeros(rows + 1, np.int64)", r"p\.py:\d+: Sites\.init: "),
         ('return {"n": np.zeros(rows, np.int64), "least": nothing, "first": nothing}',
          'return {"n": [0], "least": [None], "first": [None]}',
-         r"Sites\.init gave 1 rows for 60: row i is of row i"),
+         r"Sites\.init gave 1 rows for 1001: row i is of row i"),
         ('"n": "long", "least"', '"n": "int", "least"', r"Sites\.state: 'int' is not a valid"),
         ("class Sites(Code)", "class Sites", r"Sites is no class derived from"),
         ("import numpy as np", "import nothing_of_this_name", r"p\.py:3: Sites\.load: ModuleNotF"),
@@ -60,7 +60,7 @@ def test_what_is_wrong_with_the_code_is_said_with_its_line(
     make: Make, old: str, new: str, said: str
 ) -> None:
     with pytest.raises(UserCodeError, match=said):
-        Mapper(make(SITES, old, new), NO_MARKS, None, NO_SIDES).take(records())
+        Mapper(make(SITES, old, new), NO_MARKS, None, NO_SIDES).take(records(1_001))
 
 
 def test_an_error_of_the_system_is_none_of_the_code(make: Make) -> None:

@@ -4,7 +4,6 @@ Which are left out hangs on each record alone, and on what stands beside it as o
 is a function of the log, wherever that is cut. Source: the isolation of poison messages.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +16,9 @@ from penstock.kinds.custom.scan import reduced
 from penstock.kinds.custom.spec import WHICH
 from penstock.kinds.frame import EXCLUDED
 
-MOST = 1_000
-"""On more records at once it is the code that is wrong."""
-EVERY = 20
-"""So many, and no other record is there: it is the code, too."""
+MANY, TRIED = 1_000, 100
+"""Of more records at once so many are tried first, each alone: where it fails on all of them it is
+the code that is wrong, and no record."""
 SAID = 1_000
 """Characters of a reason."""
 
@@ -63,12 +61,11 @@ def without_poison(calls: Calls, records: pa.Table) -> tuple[pa.Table, Lifted | 
         return records, lifted(calls, records), EXCLUDED.empty_table()
     except RecordError as failed:
         reasons: dict[int, str] = {}
-        _search(lambda some: lifted(calls, some), records, reasons)
+        _require_some(calls, records)
+        _search(calls, records, reasons)
         if not reasons:
             said = "Rows must be dealt with alone; records fail together that do not one by one"
             raise UserCodeError(f"{failed}. {said}") from failed
-        if EVERY <= records.num_rows == len(reasons):
-            raise UserCodeError(f"{failed}. It fails on each of {len(reasons)} records") from failed
     alone = pc.is_in(records[WHICH.name], pa.array([*reasons], pa.int64()))
     rest = records.filter(pc.invert(alone))
     excluded = pa.Table.from_pylist(
@@ -77,21 +74,31 @@ def without_poison(calls: Calls, records: pa.Table) -> tuple[pa.Table, Lifted | 
     return rest, lifted(calls, rest) if rest.num_rows else None, excluded
 
 
-def _search(run: Callable[[pa.Table], object], records: pa.Table, found: dict[int, str]) -> None:
-    """Halve records until each that fails stands alone; it is tried once more."""
+def _fails(calls: Calls, records: pa.Table) -> RecordError | None:
     try:
-        run(records)
+        lifted(calls, records)
     except RecordError as failed:
-        if records.num_rows > 1:
-            half = records.num_rows // 2
-            for some in (records.slice(0, half), records.slice(half)):
-                _search(run, some, found)
+        return failed
+    return None
+
+
+def _require_some(calls: Calls, records: pa.Table) -> None:
+    """Of many records the code must take some."""
+    if records.num_rows <= MANY:
+        return
+    for at in np.linspace(0, records.num_rows - 1, TRIED).astype(int).tolist():
+        if (failed := _fails(calls, records.slice(at, 1))) is None:
             return
-        try:
-            run(records)
-        except RecordError as again:
-            found[records[WHICH.name][0].as_py()] = str(again)[:SAID]
-        if len(found) > MOST:
-            raise UserCodeError(
-                f"{failed}. It fails on more than {MOST:,} records at once"
-            ) from failed
+    raise UserCodeError(f"{failed}. It fails on each of {TRIED} records of {records.num_rows:,}")
+
+
+def _search(calls: Calls, records: pa.Table, found: dict[int, str]) -> None:
+    """Halve records until each that fails stands alone; it is tried once more."""
+    if _fails(calls, records) is None:
+        return
+    if records.num_rows > 1:
+        half = records.num_rows // 2
+        for some in (records.slice(0, half), records.slice(half)):
+            _search(calls, some, found)
+    elif (again := _fails(calls, records)) is not None:
+        found[records[WHICH.name][0].as_py()] = str(again)[:SAID]
