@@ -318,18 +318,10 @@ class Tables:
 
     def excluded(self, step: Definition) -> TableSpec:
         """One record a row that the step leaves out; one may be found, and stand there, again."""
-        schema = pa.schema(
-            [
-                ("arrival_seq", pa.int64()),
-                ("reason", pa.string()),
-                ("generation", pa.int64()),
-                ("micro_batch", pa.int64()),
-                ("published_at", INSTANT),
-            ]
-        )
-        return TableSpec(
-            self._of(step, "excluded"), schema, indexed=("arrival_seq",), name="excluded"
-        )
+        names = ("arrival_seq", "generation", "micro_batch")
+        texts = {"reason": pa.string(), "published_at": INSTANT}
+        schema = pa.schema(dict.fromkeys(names, pa.int64()) | texts)
+        return TableSpec(self._of(step, "excluded"), schema, (), names[:1], "excluded")
 
     def control(self, step: Definition) -> TableSpec:
         """One micro-batch a row: its commit seals the step up to ``through_seq``."""
@@ -376,33 +368,29 @@ class Tables:
 
     def coverage(self, step: StepSpec) -> TableSpec:
         """One window a row, as of ``through_seq``; the newest row of a window counts."""
-        return TableSpec(
-            self._of(step, "coverage"),
-            pa.schema(
-                [
-                    ("window_start", INSTANT),
-                    ("window_end", INSTANT),
-                    ("slack_us", pa.int64()),
-                    ("alpha", pa.float64()),
-                    ("threshold", pa.float64()),
-                    ("records_timely", pa.int64()),
-                    ("records_early", pa.int64()),
-                    ("records", pa.int64()),
-                    ("coverage_early", pa.float64()),
-                    ("coverage", pa.float64()),
-                    ("error_predicted", pa.float64()),
-                    ("error_observed", pa.float64()),
-                    ("answers", pa.int64()),
-                    ("records_judged", pa.int64()),
-                    ("answers_beyond", pa.int64()),
-                    ("through_seq", pa.int64()),
-                    ("recorded_at", INSTANT),
-                ]
-            ),
-            (),
-            ("window_start", "through_seq"),
-            name="coverage",
+        schema = pa.schema(
+            [
+                ("window_start", INSTANT),
+                ("window_end", INSTANT),
+                ("slack_us", pa.int64()),
+                ("alpha", pa.float64()),
+                ("threshold", pa.float64()),
+                ("records_timely", pa.int64()),
+                ("records_early", pa.int64()),
+                ("records", pa.int64()),
+                ("coverage_early", pa.float64()),
+                ("coverage", pa.float64()),
+                ("error_predicted", pa.float64()),
+                ("error_observed", pa.float64()),
+                ("answers", pa.int64()),
+                ("records_judged", pa.int64()),
+                ("answers_beyond", pa.int64()),
+                ("through_seq", pa.int64()),
+                ("recorded_at", INSTANT),
+            ]
         )
+        uri = self._of(step, "coverage")
+        return TableSpec(uri, schema, (), ("window_start", "through_seq"), "coverage")
 
     def _of(self, step: Definition, table: str) -> str:
         return self.uri(table, step.name, step.fingerprint)
