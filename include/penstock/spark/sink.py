@@ -142,7 +142,8 @@ class StepSink:
             "micro_batch": pa.repeat(stamp.micro_batch, count),
             "published_at": pa.repeat(pa.scalar(stamp.published_at, INSTANT), count),
         }
-        rows = pa.table(columns).cast(self.excluded.spec.schema)
+        schema = self.excluded.spec.schema
+        rows = pa.table(columns).select(schema.names).cast(schema)
         self.excluded.append(rows, application, stamp.micro_batch)
 
     def _fence(self) -> None:
