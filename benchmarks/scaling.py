@@ -3,10 +3,10 @@
     PYTHONPATH=include:plugins:. .venv/bin/python benchmarks/scaling.py [--reps 3] [--pace S]
 
 Nodes of the pool ``standalone`` with one core each; the product's stream job; files of 20,000
-records, one every few seconds at first and then as fast as they are answered. What Airflow's DAG
-``scale__cluster`` does (look at the load, decide, act, verify) is done here without Airflow, whose
-scheduler adds its own seconds. The hold time is the product's, 30 s; tau2 is set to 20 %, which two
-cores reach under anything.
+records, one every few seconds at first and then as fast as they are answered, or one every S
+seconds. What Airflow's DAG ``scale__cluster`` does (look at the load, decide, act, verify) is done
+here without Airflow, whose scheduler adds its own seconds. The hold time is the product's, 30 s;
+tau2 is set to 20 %, which two cores reach under anything.
 
 "Runs tasks": the executor of the new node has a Python worker. Pause: the longest time between two
 sealed micro-batches while something happens and 15 s after it; "usual" is the median before. At the

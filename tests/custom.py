@@ -111,6 +111,20 @@ PAIRS = {"kind": "custom", "code": "Pairs", "keys": ["letter", "many"],
 FUSSY = SITES | {"code": "Fussy"}
 LONGEST = {"kind": "custom", "code": "Longest", "keys": ["site"], "columns": ["code"],
            "load": {"limits": {"a": "code", "b": "code"}}, "answers": {"most": "long"}}  # fmt: skip
+LONGEST_FILE = """source: {files: live, format: jsonl}
+columns: {site: string, lane: long}
+event_time: ts
+load:
+  limits: {files: limits.csv, format: csv, columns: {a: string, seconds: long}, keys: [a]}
+steps:
+  s:
+    kind: custom
+    code: Longest
+    keys: [site]
+    load: {limits: {a: site}}
+    answers: {most: long}
+"""
+"""A whole pipeline file; its code lies beside it."""
 Told = dict[tuple[Any, ...], tuple[Any, ...]]
 """By keys and position: event time, values, and how many records of the key there were."""
 

@@ -89,7 +89,7 @@ def test_nodes_by_the_form_by_the_rule_and_lost(here: Embedded, browser: Browser
     dialog.get_by_role("spinbutton").fill("3")
     dialog.locator("input[name=element_reason]").fill("three for the evening")
     dialog.get_by_role("button", name="Trigger").last.click()
-    seen(page, lambda text: text.count("registered") == 3)
+    seen(page, lambda text: "3 of 3 wanted nodes registered" in text)
     seen(page, lambda text: "three for the evening" in text and "done" in text)
 
     airflow.pause("scale__cluster", paused=False)
@@ -99,7 +99,7 @@ def test_nodes_by_the_form_by_the_rule_and_lost(here: Embedded, browser: Browser
         return re.search(r"out\s+busy \d+% for \d+ s, above 20%", text) is not None
 
     seen(page, fed)
-    seen(page, lambda text: text.count("registered") == 4)
+    seen(page, lambda text: "4 of 4 wanted nodes registered" in text)
     seen(page, lambda text: re.search(r"in\s+busy \d+% for \d+ s, below 3%", text) is not None)
     TestCluster(here.settings).lose("node1")
     seen(page, lambda text: re.search(r"node1\s+went\s+worker lost", text) is not None)

@@ -69,7 +69,7 @@ class LoadWatch:
         self._names: dict[str, str] = {}
         self._before = self._progress()
         self._looked = time.monotonic()
-        self._hosts = registered_hosts(settings.home)
+        self._hosts = list[str]()
 
     def look(self) -> None:
         """Write down what is found, and have one executor on each node."""
@@ -81,17 +81,17 @@ class LoadWatch:
         running = [each for each in found if each.active]
         rows = [self._of_node(each, names, at, seconds) for each in running]
         self._loads.append([*rows, self._of_stream(rows, at, seconds)])
-        self._follow(running)
+        if self._of_pool:
+            self._follow(running, registered_hosts(self._settings.home))
 
     def follow(self) -> None:
         """Have one executor on each node, where nodes have come or gone since."""
-        if self._of_pool and registered_hosts(self._settings.home) != self._hosts:
-            self._follow([each for each in self._executors.all() if each.active])
+        if self._of_pool and (hosts := registered_hosts(self._settings.home)) != self._hosts:
+            self._follow([each for each in self._executors.all() if each.active], hosts)
 
-    def _follow(self, running: list[Executor]) -> None:
-        if self._of_pool:
-            self._hosts = registered_hosts(self._settings.home)
-            self._executors.follow(running, self._hosts)
+    def _follow(self, running: list[Executor], hosts: list[str]) -> None:
+        self._executors.follow(running, hosts)
+        self._hosts = hosts
 
     def _of_node(self, each: Executor, names: dict[str, str], at: int, seconds: float) -> Load:
         before = self._busy.get(each.number, each.busy)

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.config.catalog import Catalog, read_pipeline
 from penstock.core.measure import ColumnType
+from tests.custom import LONGEST_FILE
 
 GOOD = """\
 source: {files: in, format: jsonl, mode: live}
@@ -112,21 +113,6 @@ def test_a_name_that_means_something_in_a_condition_is_refused(tmp_path: Path, n
                for problem in problems)  # fmt: skip
 
 
-OWN = """source: {files: live}
-columns: {site: string, lane: long}
-event_time: ts
-load:
-  limits: {files: l.csv, format: csv, columns: {a: string, seconds: long}, keys: [a]}
-steps:
-  s:
-    kind: custom
-    code: Longest
-    keys: [site]
-    load: {limits: {a: site}}
-    answers: {most: long}
-"""
-
-
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
@@ -141,11 +127,11 @@ steps:
 def test_user_code_loads_by_what_it_reads(tmp_path: Path, old: str, new: str, problem: str) -> None:
     path = tmp_path / "p.yaml"
     (tmp_path / "p.py").write_text("class Longest: pass")
-    path.write_text(OWN)
+    path.write_text(LONGEST_FILE)
     pipeline, problems = read_pipeline(path)
     assert pipeline is not None, problems
     assert [join.table.name for join in pipeline.spec("s").looked_up] == ["limits"]
-    path.write_text(OWN.replace(old, new))
+    path.write_text(LONGEST_FILE.replace(old, new))
     _, problems = read_pipeline(path)
     assert len(problems) == 1
     assert f"{problem}" in str(problems[0])

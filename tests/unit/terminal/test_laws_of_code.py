@@ -8,6 +8,7 @@ from penstock.config.catalog import read_pipeline
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.runtime.terminal.laws import broken_laws
+from tests.custom import LONGEST_FILE
 from tests.doubles import RisingClock
 from tests.streams import BEGIN, write_jsonl
 
@@ -32,25 +33,12 @@ class Longest(Code):
     def finish(self, states):
         return states
 """
-PIPELINE = """source: {files: live, format: jsonl}
-columns: {site: string}
-event_time: ts
-load:
-  limits: {files: limits.csv, format: csv, columns: {a: string, seconds: long}, keys: [a]}
-steps:
-  s:
-    kind: custom
-    code: Longest
-    keys: [site]
-    load: {limits: {a: site}}
-    answers: {most: long}
-"""
 
 
 def pipeline(home: Path, old: str = "", new: str = "") -> Pipeline:
     assert old in CODE
     (home / "p.py").write_text(CODE.replace(old, new) if old else CODE)
-    (home / "p.yaml").write_text(PIPELINE)
+    (home / "p.yaml").write_text(LONGEST_FILE)
     write_jsonl(
         home / "live" / "1.jsonl",
         [{"site": f"s{n % 4}", "ts": BEGIN.isoformat()} for n in range(60)],
