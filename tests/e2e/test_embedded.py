@@ -90,6 +90,19 @@ def test_a_killed_process_is_restarted(embedded: Embedded, name: str) -> None:
     assert eventually(lambda: embedded.is_healthy(datetime.fromisoformat(after)))
 
 
+@pytest.mark.all
+def test_a_process_that_hangs_is_restarted(embedded: Embedded) -> None:
+    hangs = embedded.processes()["scheduler"]
+    os.kill(hangs.pid, signal.SIGSTOP)
+    assert eventually(lambda: embedded.processes().get("scheduler", hangs) != hangs)
+    assert not is_alive(hangs)
+    after = next(p.since for p in embedded.state.processes if p.name == "scheduler")
+    assert eventually(lambda: embedded.is_healthy(datetime.fromisoformat(after)))
+    assert "hangs, killed name=scheduler" in (
+        embedded.settings.logs / "supervisor.log"
+    ).read_text()  # fmt: skip
+
+
 def test_all_logs_are_in_one_place(embedded: Embedded) -> None:
     logs = {path.name for path in embedded.settings.logs.glob("*.log")}
     assert {f"{name}.log" for name in ["supervisor", *PROCESSES]} <= logs

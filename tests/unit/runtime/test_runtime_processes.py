@@ -109,6 +109,18 @@ def test_a_child_that_was_killed_runs_again(nursery: Nursery) -> None:
     assert identity(child) != first
 
 
+def test_a_child_that_hangs_runs_again_once_it_was_killed(nursery: Nursery) -> None:
+    child = nursery.child(SLEEPER)
+    first = identity(child)
+    os.kill(first.pid, signal.SIGSTOP)
+    assert not child.tend()
+    child.kill()
+    assert eventually(child.tend)
+    child.kill()  # of a child that waits for its restart: nothing
+    assert eventually(child.tend)
+    assert identity(child) != first
+
+
 def test_what_a_dead_leader_left_is_gone_before_its_successor_starts(nursery: Nursery) -> None:
     child = nursery.child(PARENT)
     leader = identity(child)

@@ -96,6 +96,11 @@ class Child:
         )
         return True
 
+    def kill(self) -> None:
+        """End the process by force; ``tend`` starts it again."""
+        if self._process is not None:
+            self._process.kill()
+
     def request_stop(self) -> None:
         """Ask the process to end."""
         if self._process is not None and self._process.poll() is None:

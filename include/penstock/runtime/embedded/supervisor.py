@@ -1,7 +1,7 @@
 """The detached process that keeps embedded mode alive.
 
 It holds the instance's lock, brings up PostgreSQL and Airflow's four processes as its children,
-restarts what dies, publishes what it knows, and on SIGTERM stops all of them in order.
+restarts what dies or hangs, publishes what it knows, and on SIGTERM stops all of them in order.
 """
 
 import logging
@@ -25,6 +25,7 @@ from penstock.runtime.embedded.airflow_environment import (
 )
 from penstock.runtime.embedded.child import Child, ChildSpec
 from penstock.runtime.embedded.instance import Instance, InstanceState
+from penstock.runtime.embedded.liveness import Liveness, heartbeats
 from penstock.runtime.embedded.metadata import StopRequestedError
 from penstock.runtime.embedded.postgres import Postgres
 from penstock.runtime.embedded.processes import ProcessIdentity, identify
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _TEND_SECONDS = 0.5
 _DATABASE_SECONDS = 60.0
+_LISTEN_SECONDS = 10.0
 _PRUNE_EVERY = timedelta(hours=1)
 _KEEP_LOGS = timedelta(days=14)
 # A task that runs may end within the scheduler's grace; after it, it is ended by force, and
@@ -62,7 +64,7 @@ class Supervisor:
         self._since = clock.now().isoformat()
         self._children: dict[str, Child] = {}
         self._phase, self._detail = "starting", "starting PostgreSQL"
-        self._prune_due = 0.0
+        self._prune_due = self._listen_due = 0.0
         self.stop = threading.Event()
 
     def run(self) -> int:
@@ -104,7 +106,12 @@ class Supervisor:
         self._publish("running", "")
 
     def _tend(self) -> None:
+        database = Postgres(self._settings.postgres)
+        liveness = Liveness(lambda: heartbeats(database), time.monotonic)
         while not self.stop.wait(_TEND_SECONDS):
+            if time.monotonic() > self._listen_due:
+                self._listen_due = time.monotonic() + _LISTEN_SECONDS
+                self._end_the_silent(liveness)
             changed = [child.tend() for child in self._children.values()]
             if any(changed):
                 self._publish("running", "")
@@ -112,6 +119,12 @@ class Supervisor:
                 self._prune_due = time.monotonic() + _PRUNE_EVERY.total_seconds()
                 oldest = self._clock.now() - _KEEP_LOGS
                 logfiles.prune(self._settings.logs / "airflow", before=oldest.timestamp())
+
+    def _end_the_silent(self, liveness: Liveness) -> None:
+        pids = {name: child.pid for name, child in self._children.items()}
+        for name, seconds in liveness.silent(pids).items():
+            logger.warning("hangs, killed name=%s no_heartbeat_seconds=%.0f", name, seconds)
+            self._children[name].kill()
 
     def _stop_children(self) -> None:
         for asked, awaited in _STOP_ORDER:
