@@ -1,4 +1,4 @@
-"""The web mount: quality reports and their overview, behind Airflow's login, read-only."""
+"""The web mount: quality reports, alarms and the cluster, behind Airflow's login, read-only."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
+from penstock_airflow.web.alarms import GONE, SHOWN, alarms
 from penstock_airflow.web.cluster import HEIGHT, WIDTH, told_instant, view
 from penstock_airflow.web.files import served_file
 from penstock_airflow.web.overview import sites, streams
@@ -102,6 +103,13 @@ def create_app() -> FastAPI:
             told_instant=told_instant,
         )  # fmt: skip
         return HTMLResponse(told, headers=REPORT_CACHE)
+
+    @app.get("/alarms")
+    def said() -> HTMLResponse:
+        page, settings = views().get_template("alarms.html"), Settings()
+        known = Catalog.read(settings.pipelines).pipelines
+        page = page.render(steps=alarms(known, settings.lake_uri), shown=SHOWN, gone=GONE)
+        return HTMLResponse(page, headers=REPORT_CACHE)
 
     @app.get("/docs/{path:path}")
     def report(path: str, docs: Docs) -> FileResponse:

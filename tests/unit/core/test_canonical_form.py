@@ -8,10 +8,15 @@ import pytest
 
 from penstock.core.expression import Column, Literal, MeasureSpec, Operation, QuantileSpec
 from penstock.core.identity import canonical
+from penstock.core.measure import ColumnType
+from penstock.core.side import SideJoin, SideTable
+from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.spec import AggregateSpec
+from penstock.kinds.custom.spec import CustomSpec, Program
 from penstock.kinds.latest.spec import LatestSpec
+from penstock.kinds.lookup.spec import LookupSpec
 from tests.steps import make_pipeline
 
 BASE = {
@@ -66,11 +71,25 @@ GOLDEN = {
         '","string"]],"kind":"latest","where":null,"window":{"origin":0,"size":60000000,"slide'
         '":60000000}}',
     ),
+    "of a look-up": (
+        {"kind": "lookup", "keys": ["site"], "keep": {"last": 3}, "within": "PT1M"}
+        | {"columns": ["code"], "alarm": "new.code <> old.code AND apart < 2"},
+        "b969cdd6e28a",
+        '{"alarm":{"arguments":[{"arguments":[{"column":["new.code","long"]},{"column":["old.'
+        'code","long"]}],"operator":"<>"},{"arguments":[{"column":["apart","double"]},{"liter'
+        'al":2.0}],"operator":"<"}],"operator":"AND"},"form":1,"input":"events","keep":3,"kep'
+        't":[["code","long"]],"keys":[["site","string"]],"kind":"lookup","pairs":"all","reach'
+        '":60000000,"where":null,"window":{"origin":0,"size":1000,"slide":1000}}',
+    ),
 }
 
 FIELDS = {
     AggregateSpec: {"keys", "where", "window", "measures"},
     LatestSpec: {"keys", "where", "window", "kept"},
+    LookupSpec: {"keys", "where", "window", "keep", "pairs", "reach", "kept", "alarm", "sides"},
+    CustomSpec: {"keys", "where", "window", "own", "read", "said", "program", "sides"},
+    SideTable: {"name", "columns", "keys"},
+    SideJoin: {"table", "on"},
     WindowSpec: {"size", "slide", "origin", "landmark"},
     MeasureSpec: {"name", "function", "over", "type"},
     QuantileSpec: {"name", "function", "over", "type", "phi"},
@@ -78,7 +97,24 @@ FIELDS = {
     Literal: {"value"},
     Operation: {"operator", "arguments"},
 }
-MEANS_NOTHING = {kind: {"name", "slack"} for kind in (AggregateSpec, LatestSpec)}
+KINDS = (AggregateSpec, LatestSpec, LookupSpec, CustomSpec)
+MEANS_NOTHING: dict[Any, set[str]] = {kind: {"name", "slack"} for kind in KINDS}
+CODE = Program("Code", "class Code: pass", "p.py")
+LIMITS = SideTable(
+    "limits", (Column("site", ColumnType.STRING), Column("most", ColumnType.DOUBLE)), ("site",)
+)
+OF_CODE = CustomSpec(
+    name="s",
+    keys=(Column("site", ColumnType.STRING),),
+    where=None,
+    window=WindowSpec(1_000, 1_000),
+    slack=SlackSpec(SlackPolicy.FIXED, 0),
+    own=(Column("site", ColumnType.STRING),),
+    read=(Column("delay", ColumnType.DOUBLE),),
+    said=(Column("n", ColumnType.LONG),),
+    program=CODE,
+    sides=(SideJoin(LIMITS, (("site", "site"),)),),
+)
 
 
 def spec(step: dict[str, Any]) -> StepSpec:
@@ -90,6 +126,20 @@ def test_a_release_makes_nobody_s_step_another_one(name: str) -> None:
     step, fingerprint, form = GOLDEN[name]
     assert canonical(spec(step)) == form
     assert spec(step).fingerprint == fingerprint
+
+
+def test_code_is_its_text_wherever_it_lies() -> None:
+    assert OF_CODE.fingerprint == "e0a7371040aa"
+    assert canonical(OF_CODE) == (
+        '{"code":["Code","a5f976a6e0b84c8f"],"form":1,"input":"events","keys":[["site","strin'
+        'g"]],"kind":"custom","own":["site"],"read":[["delay","double"]],"said":[["n","long"]'
+        '],"sides":[{"columns":[["most","double"],["site","string"]],"on":[["site","site"]],"'
+        'table":"limits"}],"where":null,"window":{"origin":0,"size":1000,"slide":1000}}'
+    )
+    moved = replace(CODE, path="q.py")
+    assert replace(OF_CODE, program=moved).fingerprint == OF_CODE.fingerprint
+    other = replace(CODE, text=f"{CODE.text}\n")
+    assert replace(OF_CODE, program=other).fingerprint != OF_CODE.fingerprint
 
 
 @pytest.mark.parametrize("kind", FIELDS, ids=lambda kind: kind.__name__)

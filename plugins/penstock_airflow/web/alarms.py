@@ -1,0 +1,95 @@
+"""What the page *Alarms* shows: what look-ups and user code said last, of every pipeline."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from penstock.config.pipeline import Pipeline
+from penstock.core.errors import PenstockError
+from penstock.core.step import StepSpec
+from penstock.lake.history.position import BACKFILL, SPEED
+from penstock.lake.history.standing import standing, told
+from penstock.lake.serve.newest import newest_said
+from penstock.lake.storage.definition import FormerStep
+from penstock.lake.storage.tables import Tables
+
+SHOWN = 50
+WORDS = {SPEED: "at once", BACKFILL: "of the history"}
+AGAIN, GONE = "by a correction", "taken back"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An alarm, or a change.
+
+    Attributes:
+        cells: its keys, positions and values, as they are shown.
+        how: at once, of the history, by a correction, taken back.
+    """
+
+    cells: list[str]
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepAlarms:
+    """Of one step.
+
+    Attributes:
+        pipeline, step: names.
+        columns: of its answers, as in SQL.
+        rows: the newest first.
+        note: what there is to know beside them, such as why there is none.
+    """
+
+    pipeline: str
+    step: str
+    columns: list[str]
+    rows: list[Said]
+    note: str
+
+
+def alarms(pipelines: Iterable[Pipeline], lake: str) -> Iterator[StepAlarms]:
+    """Of every step that says something of keys, in the order of their files.
+
+    Args:
+        pipelines: all there are.
+        lake: where their tables are.
+    """
+    for pipeline in pipelines:
+        for step in pipeline.specs:
+            if step.by_key:
+                yield _alarms(Tables(lake, pipeline.name), pipeline, step)
+
+
+def _alarms(tables: Tables, pipeline: Pipeline, step: StepSpec) -> StepAlarms:
+    columns = [*step.identity_names, *(value.name for value in step.values)]
+    try:
+        rows, note = _rows(tables, step, columns)
+    except PenstockError as wrong:
+        rows, note = [], f"cannot be read: {wrong}"
+    return StepAlarms(pipeline.name, step.name, columns, rows, note)
+
+
+def _rows(tables: Tables, step: StepSpec, columns: list[str]) -> tuple[list[Said], str]:
+    shown = standing(tables, step)
+    if shown is None:
+        return [], "It has sealed nothing yet."
+    if isinstance(shown.step, FormerStep):
+        return [], told(step, shown)
+    found = newest_said(tables, shown, step.told_by, SHOWN).to_pylist()
+    rows = [Said([_cell(row[name]) for name in columns], _how(row)) for row in found]
+    return rows, told(step, shown) or ("" if rows else "It has said nothing yet.")
+
+
+def _how(row: dict[str, Any]) -> str:
+    return GONE if not row["n_records"] else WORDS.get(row["reason"], AGAIN)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3].removesuffix(".000")
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
