@@ -39,7 +39,7 @@ from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.config import AggregateConfig, WindowConfig
 from penstock.kinds.aggregate.spec import AggregateSpec
-from penstock.kinds.custom.config import CustomConfig
+from penstock.kinds.custom.config import CustomConfig, Every
 from penstock.kinds.latest.config import LatestConfig
 from penstock.kinds.lookup.config import Keep, LookupConfig
 from penstock.kinds.windowed.layout import layout_of
@@ -84,6 +84,7 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         "Of each key a state, by code of yours ([how](../how-to/write-your-own-step.md)).",
         CustomConfig,
     ),
+    ("`update` of a custom step", "Or the word `immediate`.", Every),
     ("`window`", "`{size}`, `{size, slide}` or `{since, period}`.", WindowConfig),
     ("`slack`", "Exactly one of them.", SlackConfig),
     ("`max_delay`", "", MaxDelay),

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from penstock.core.window import FOREVER
 from penstock.kinds.custom.spec import WHICH, CustomSpec
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
@@ -109,6 +110,8 @@ PAIRS = {"kind": "custom", "code": "Pairs", "keys": ["letter", "many"],
          "makes": {"letter": "string", "many": "boolean"}, "columns": ["site", "bags", "code"],
          "where": "code <> 2", "answers": {"thirds": "long"}}  # fmt: skip
 FUSSY = SITES | {"code": "Fussy"}
+EVERY = {"update": {"every": "PT40S"}}
+"""Told at the end of each span of the watermark."""
 LONGEST = {"kind": "custom", "code": "Longest", "keys": ["site"], "columns": ["code"],
            "load": {"limits": {"a": "code", "b": "code"}}, "answers": {"most": "long"}}  # fmt: skip
 LONGEST_FILE = """source: {files: live, format: jsonl}
@@ -163,11 +166,55 @@ class CustomWorld(World):
 
 def truth(lake: Lake, through: int) -> Told:
     """All that is to be said of the records up to a position."""
+    return _told(lake, _changes(lake, through), through) if lake.step.by_span else {
+        key: row for key, row, changed in _changes(lake, through) if changed
+    }  # fmt: skip
+
+
+def _told(lake: Lake, rows: list[Any], through: int) -> Told:
+    """Of each key the last of each span that has ended, if it says something else."""
+    spans, said, found = spans_of(lake)[: through + 2], dict[Any, Any](), Told()
+    last = {(key[:-1], spans[key[-1]]): (key, row) for key, row, _ in rows}
+    for (of, span), (key, row) in last.items():
+        if span == spans[-1] or (of in said and said[of] == row[1:-1]):
+            continue
+        said[of], found[key] = row[1:-1], row
+    return found
+
+
+def spans_of(lake: Lake) -> list[Any]:
+    """The span of each position, and of the one that comes next: by the watermark before it."""
+    epoch = position(lake.tables, lake.step)
+    assert epoch is not None
+    history, mark = epoch.epoch.seq, epoch.epoch.state.watermark
+    size, found, t_max = lake.step.window.size, list[Any](), epoch.epoch.state.t_max
+    for number, block in enumerate(blocks_of(lake.tables, lake.pipeline)):
+        old = number < epoch.epoch.block
+        for record in block.records:
+            found.append(_span(len(found), history, mark, size))
+            if record is not None and block.live and not old:
+                t_max = max(t_max, record["event_time"])
+                mark = max(mark, t_max)
+        if block.kind == "end" and not old:
+            mark = FOREVER
+        if block.kind == "idle" and not old:
+            mark = max(mark, t_max)
+    return [*found, _span(len(found), history, mark, size)]
+
+
+def _span(seq: int, history: int, mark: int, size: int) -> Any:
+    if seq <= history:
+        return "history"
+    return ("alone", seq) if mark >= FOREVER else mark // size
+
+
+def _changes(lake: Lake, through: int) -> list[Any]:
+    """What is said after each record of each key, and whether it is something else."""
     of, least = {"Sites": (_sites, _code), "Pairs": (_pairs, _code), "Fussy": (_fussy, _times)}[
         lake.step.program.name
     ]
     states: dict[tuple[Any, ...], list[Any]] = {}
-    found, seq = Told(), 0
+    found, seq = list[Any](), 0
     for block in blocks_of(lake.tables, lake.pipeline):
         for record in block.records:
             for key, count in of(record) if record is not None and seq <= through else ():
@@ -178,9 +225,9 @@ def truth(lake: Lake, through: int) -> Told:
                     state[at] = min(known, default=None)
                 state[3] += 1
                 said = (state[0] // 3,) if of is _pairs else tuple(state[:3])
-                if said != state[4]:
-                    state[4] = said
-                    found[*key, seq] = (record["event_time"], *said, state[3])
+                row = (record["event_time"], *said, state[3])
+                found.append(((*key, seq), row, said != state[4]))
+                state[4] = said
             seq += 1
     return found
 

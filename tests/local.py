@@ -23,6 +23,7 @@ from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.generation import Generation
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.registry import Registry
+from penstock.lake.history.spans import marks_of
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -168,7 +169,7 @@ class LocalPrefix:
 
     def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec) -> None:
         self.events, self.step = Table(tables.events(pipeline.types)), step
-        self.sides = SideReader(tables)
+        self.tables, self.sides = tables, SideReader(tables)
 
     def extent(self, plan: CorrectionPlan) -> tuple[int, int] | None:
         times = _times(self._rows(plan))
@@ -192,7 +193,9 @@ class LocalPrefix:
         rows, wire = self._rows(plan), frame_of(self.step).wire(self.step)
         if spans is not None:
             rows = rows.filter(pa.array(_inside(_times(rows), spans)))
-        mapped = list(mapping(self.step, rows.schema, 2, self.sides, keys)(iter(rows.to_batches())))
+        marks = marks_of(self.tables, self.events, self.step, plan)
+        mapping_ = mapping(self.step, rows.schema, 2, self.sides, keys, marks)
+        mapped = list(mapping_(iter(rows.to_batches())))
         found = [wire.answers.empty_table()]
         if mapped:
             parts, reduced = pa.Table.from_batches(mapped), reducing(self.step, asked, self.sides)

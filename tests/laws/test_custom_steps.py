@@ -10,6 +10,7 @@ from penstock.lake.history.position import position
 from penstock.lake.history.taken import taken
 from penstock.lake.ingest import door as door_module
 from tests.custom import (
+    EVERY,
     FUSSY,
     PAIRS,
     SITES,
@@ -23,7 +24,13 @@ from tests.doubles import deadly_commits
 pytestmark = pytest.mark.law
 
 
-@pytest.mark.parametrize("step", [SITES, PAIRS, FUSSY], ids=["sites", "pairs", "fussy"])
+STEPS = {
+    "sites": SITES, "pairs": PAIRS, "fussy": FUSSY,
+    "sites, every 40 s": SITES | EVERY, "pairs, every 40 s": PAIRS | EVERY,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=[*STEPS])
 @pytest.mark.parametrize("seed", range(4))
 def test_whoever_dies_whenever_what_is_said_is_the_log_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], seed: int

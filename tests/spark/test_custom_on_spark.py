@@ -14,6 +14,7 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
 from penstock.spark.correct import correct_pipeline, start_epochs
 from tests.custom import (
+    EVERY,
     FUSSY,
     PAIRS,
     SITES,
@@ -48,11 +49,12 @@ def feed(home: Path, step: dict[str, Any]) -> Lake:
     return lake
 
 
+@pytest.mark.parametrize("step", [PAIRS, PAIRS | EVERY], ids=["at once", "every 40 s"])
 def test_a_history_a_lost_checkpoint_and_an_audit(
-    quick: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quick: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", BLOCK)
-    lake = feed(tmp_path, PAIRS)
+    lake = feed(tmp_path, step)
     answer(quick, lake, 1, lambda pulse: pulse.steps.get("s", {}).get("block", 0) >= 6)
     check_timely(lake)
     shutil.rmtree(lake.checkpoint)

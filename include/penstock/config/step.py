@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -12,11 +13,13 @@ from pydantic_core import CoreSchema, core_schema
 from penstock.config.expression import parse_where
 from penstock.config.model import ColumnName, Model
 from penstock.config.slack import Quality, SlackConfig
+from penstock.core.errors import ConfigError
 from penstock.core.expression import Column, Expression
 from penstock.core.kinds import KINDS, USUAL, part
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
 from penstock.core.step import StepSpec
+from penstock.core.window import WindowSpec, micros
 
 ANSWER_COLUMNS = frozenset(
     {
@@ -163,6 +166,15 @@ def require_free(what: str, names: Iterable[str]) -> None:
     taken = sorted(name for name in names if name.lower() in ANSWER_COLUMNS)
     if taken:
         raise ValueError(f"{what} {taken[0]}: the answers use this name. Choose another one")
+
+
+def whole_span(value: timedelta) -> timedelta:
+    """Refuse what is no span of time that windows could have."""
+    try:
+        WindowSpec(micros(value), micros(value))
+    except ConfigError as wrong:
+        raise ValueError(str(wrong)) from wrong
+    return value
 
 
 def problem_of(where: str, parse: Callable[[], object]) -> Iterator[Said]:

@@ -58,6 +58,11 @@ class StepSpec(ABC):
         """The kind's part of the canonical form (``core.identity``), of plain values."""
 
     @property
+    def by_span(self) -> bool:
+        """Whether it tells what records changed at the end of the watermark's span they came in."""
+        return False
+
+    @property
     def looked_up(self) -> tuple[SideJoin, ...]:
         """What it looks up in side data."""
         return ()

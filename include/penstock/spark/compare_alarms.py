@@ -24,8 +24,8 @@ class AlarmComparison(Comparison):
     """
 
     def _answered_then(self) -> Column:
-        """Its later record is one of the micro-batch's."""
-        return F.col("through_seq") > F.col("low_seq$")
+        """Its later record is one of the micro-batch's; a span may also end without one."""
+        return F.lit(self.step.by_span) | (F.col("through_seq") > F.col("low_seq$"))
 
     def _meant(self) -> Column:
         """Always: a plan takes back alarms wherever they stand."""
@@ -37,7 +37,8 @@ class AlarmComparison(Comparison):
         found = records(self.frames, self.tables, self.types, step, at, self.scope)
         found, keep = self.frames.keep(found), self.frames.keep
         sides = sides_of(self.frames, self.tables, step)
-        every, fails = truth_of(step).alarms(found, step, sides, keep)
+        marks, ends = self.scope.marks, (at.epoch.seq, at.sealed.seq)
+        every, fails = truth_of(step).alarms(found, step, sides, keep, marks, ends)
         must, late = truth_of(step).told(found, every, step, at.epoch.seq, sides, keep)
         return (
             self._alarms(every, must)

@@ -13,7 +13,9 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.plans import CorrectionPlan
+from penstock.lake.history.spans import marks_of
 from penstock.lake.log.side import SideReader
+from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
@@ -56,7 +58,7 @@ class SparkPrefix:
         self, spark: SparkSession, tables: Tables, pipeline: Pipeline, step: StepSpec
     ) -> None:
         self.spark, self.step, self.events = spark, step, tables.events(pipeline.types)
-        self.sides = SideReader(tables)
+        self.tables, self.sides = tables, SideReader(tables)
 
     def extent(self, plan: CorrectionPlan) -> tuple[int, int] | None:
         """As ``Prefix`` says."""
@@ -92,9 +94,10 @@ class SparkPrefix:
         types = {f.name: f for f in from_arrow_schema(self.events.schema)}
         for name in {*columns} - {*events.columns}:
             events = events.withColumn(name, F.lit(None).cast(types[name].dataType))
+        marks = marks_of(self.tables, Table(self.events), self.step, plan)
         tasks = int(str(self.spark.conf.get(PARTITIONS)))
         parts = events.select(*columns).mapInArrow(
-            mapping(self.step, self.events.schema, tasks, self.sides, keys),
+            mapping(self.step, self.events.schema, tasks, self.sides, keys, marks),
             from_arrow_schema(parts_of_shards(wire)),
         )
         found = parts.groupBy("shard").applyInArrow(

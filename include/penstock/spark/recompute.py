@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.columns.groups import hash_keys
-from penstock.columns.marks import NO_MARKS
+from penstock.columns.marks import NO_MARKS, Marks
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Asked, Wire, frame_of
@@ -26,7 +26,12 @@ def parts_of_shards(wire: Wire) -> pa.Schema:
 
 
 def mapping(
-    step: StepSpec, schema: pa.Schema, shards: int, sides: Sides, keys: Longs | None = None
+    step: StepSpec,
+    schema: pa.Schema,
+    shards: int,
+    sides: Sides,
+    keys: Longs | None = None,
+    marks: Marks = NO_MARKS,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What each task does with records: parts by shard.
 
@@ -36,6 +41,7 @@ def mapping(
         shards: so many there are.
         sides: side data.
         keys: hashes of those that are wanted; none: all.
+        marks: watermarks in force; none: the answers hang on none.
     """
 
     def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -44,7 +50,7 @@ def mapping(
         schema_out = parts_of_shards(frame.wire(step))
         for batch in batches:
             wanted = pa.schema([schema.field(n) for n in batch.schema.names])
-            mapper = frame.mapper(step, NO_MARKS, None, sides)
+            mapper = frame.mapper(step, marks, None, sides)
             mapper.take(pa.Table.from_batches([batch]).cast(wanted))
             parts = mapper.parts()
             hashes = hash_keys(parts, step.key_names)

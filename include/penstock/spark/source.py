@@ -24,6 +24,7 @@ from penstock.core.batch_size import BatchSize, Bounds, Measured
 from penstock.core.crash import reached
 from penstock.core.slack import BlockSummary
 from penstock.lake.history.offset import Offset, StepOffset
+from penstock.lake.history.spans import marks_before
 from penstock.lake.log.blocks import EventTimes
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
@@ -160,12 +161,19 @@ class LogReader(DataSourceStreamReader):
             own = Work(name, shards, Marks.from_text(after.marks))
             wanted.setdefault((before.seq + 1, after.seq), []).append(own)
             if after.number == 0:
-                seed = Work(name, shards, NO_MARKS, seed=before.state.watermark)
+                seed = Work(name, shards, self._past(begun), seed=before.state.watermark)
                 wanted.setdefault((-1, before.seq), []).append(seed)
         parts = [part for span, works in wanted.items() for part in self._cut(span, works, files)]
         ticks = tuple(_tick(*move, ends) for move in moves)
         first, *rest = parts or [Part(0, -1, (), ())]
         return [replace(first, ticks=ticks), *rest]
+
+    def _past(self, begun: StepStart) -> Marks:
+        """Of the records before a generation, as far as its state hangs on them."""
+        if not begun.step.by_span:
+            return NO_MARKS
+        events = Table(self.spec.events)
+        return marks_before(self.spec.tables, events, begun.step, begun.generation)
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Partials of one part; the first part's begin with a message to each shard."""

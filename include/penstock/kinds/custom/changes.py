@@ -1,5 +1,7 @@
 """Which records change what is said of their keys: a function of the log, wherever it is cut."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -7,28 +9,30 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.columns.groups import group
+from penstock.columns.marks import NO_MARKS, Marks
 from penstock.columns.types import INSTANT
 from penstock.columns.windows import panes_of
 from penstock.kinds.custom.calls import RecordError, UserCodeError
 from penstock.kinds.custom.scan import reduced, running
 from penstock.kinds.custom.spec import WHEN, WHICH
-from penstock.kinds.custom.wire import COUNTED, REDUCED, Wire
+from penstock.kinds.custom.wire import COUNTED, REDUCED, SPAN, Wire
 from penstock.kinds.keyed.runs import SEQ, TIME
 
 Bools = npt.NDArray[np.bool_]
 
 
-def merged(wire: Wire, rows: pa.Table) -> pa.Table:
+def merged(wire: Wire, rows: pa.Table, *apart: str) -> pa.Table:
     """One state for each key.
 
     Args:
         wire: of the step.
         rows: as its ``parts``.
+        apart: further columns by which states stay apart.
     """
     rows = rows.filter(pc.greater(rows[REDUCED], 0))
     if not rows.num_rows:
         return rows
-    rows, ids = _in_order(wire, rows)
+    rows, ids = _in_order(wire, rows, apart)
     ends = np.flatnonzero(np.diff(ids, append=-1))
     states = reduced(wire.calls.merge, wire.states(rows), ids)
     counts = np.add.reduceat(np.asarray(rows[REDUCED]), np.append(0, ends[:-1] + 1))
@@ -38,13 +42,14 @@ def merged(wire: Wire, rows: pa.Table) -> pa.Table:
     return rows.cast(wire.parts)
 
 
-def changes(wire: Wire, before: pa.Table, parts: pa.Table) -> pa.Table:
+def changes(wire: Wire, before: pa.Table, parts: pa.Table, marks: Marks = NO_MARKS) -> pa.Table:
     """Answers of records, as ``answers`` of the wire: of those that change what is said.
 
     Args:
         wire: of the step.
         before: what is kept of their keys, merged: one row a key.
-        parts: of the records, which all came later.
+        parts: of the records, which all came later; their spans have ended.
+        marks: under which they have; none: whenever that was.
     """
     count = before.num_rows
     parts = parts.filter(pc.greater(parts[REDUCED], 0))
@@ -55,16 +60,24 @@ def changes(wire: Wire, before: pa.Table, parts: pa.Table) -> pa.Table:
     rows, ids, new = _sorted(wire, rows, new)
     starts = np.flatnonzero(np.diff(ids, prepend=-1))
     first = np.repeat(starts, np.diff(starts, append=len(ids)))
+    ends = _last_of_spans(ids, np.asarray(rows[SPAN]))
     try:
         states = running(wire.calls.merge, wire.states(rows), first)
-        said = wire.calls.finish(states)
+        said = wire.calls.finish(states.take(pa.array(ends)))
     except RecordError as failed:
         raise UserCodeError(f"{failed}{_blamed(wire, rows, ids)}") from failed
-    place = np.arange(len(ids))
-    told = np.flatnonzero(new & ((place == first) | _differs(said)))
+    of_key = np.diff(ids[ends], prepend=-1) != 0
+    told = np.flatnonzero(new[ends] & (of_key | _differs(said)))
     totals = np.cumsum(np.asarray(rows[REDUCED]))
     totals -= (totals - np.asarray(rows[REDUCED]))[first]
-    return _answers(wire, rows, said, totals, told)
+    some = pa.array(ends[told])
+    return _answers(wire, rows.take(some), said.take(pa.array(told)), totals[ends[told]], marks)
+
+
+def _last_of_spans(ids: Longs, spans: Longs) -> Longs:
+    """Of rows by key the last of each span."""
+    same = (ids[1:] == ids[:-1]) & (spans[1:] == spans[:-1])
+    return np.flatnonzero(np.append(~same, True))
 
 
 def _blamed(wire: Wire, rows: pa.Table, ids: Longs) -> str:
@@ -83,16 +96,16 @@ def _blamed(wire: Wire, rows: pa.Table, ids: Longs) -> str:
     return ""
 
 
-def _answers(wire: Wire, rows: pa.Table, said: pa.Table, totals: Longs, told: Longs) -> pa.Table:
-    mine = rows.take(pa.array(told))
+def _answers(wire: Wire, rows: pa.Table, said: pa.Table, totals: Longs, marks: Marks) -> pa.Table:
+    seqs = np.asarray(rows[SEQ])
     columns = {
-        **{key: mine[key] for key in wire.step.key_names},
-        WHICH.name: mine[SEQ],
-        "window_start": panes_of(wire.step.window, np.asarray(mine[TIME])),
-        "n_records": totals[told],
-        "last_seq": mine[SEQ],
-        WHEN.name: pc.cast(mine[TIME], INSTANT),
-        **{column.name: said[column.name].take(pa.array(told)) for column in wire.step.said},
+        **{key: rows[key] for key in wire.step.key_names},
+        WHICH.name: seqs,
+        "window_start": panes_of(wire.step.window, np.asarray(rows[TIME])),
+        "n_records": totals,
+        "last_seq": wire.spans.through(marks, np.asarray(rows[SPAN]), seqs),
+        WHEN.name: pc.cast(rows[TIME], INSTANT),
+        **{column.name: said[column.name] for column in wire.step.said},
     }
     return pa.table(columns).select(wire.answers.names).cast(wire.answers)
 
@@ -108,13 +121,15 @@ def _differs(said: pa.Table) -> Bools:
     return found
 
 
-def _in_order(wire: Wire, rows: pa.Table) -> tuple[pa.Table, Longs]:
-    rows, ids, _ = _sorted(wire, rows, np.ones(rows.num_rows, bool))
+def _in_order(wire: Wire, rows: pa.Table, apart: Sequence[str]) -> tuple[pa.Table, Longs]:
+    rows, ids, _ = _sorted(wire, rows, np.ones(rows.num_rows, bool), apart)
     return rows, ids
 
 
-def _sorted(wire: Wire, rows: pa.Table, new: Bools) -> tuple[pa.Table, Longs, Bools]:
+def _sorted(
+    wire: Wire, rows: pa.Table, new: Bools, apart: Sequence[str] = ()
+) -> tuple[pa.Table, Longs, Bools]:
     """By key, then by position."""
-    ids, _ = group([rows[key] for key in wire.step.key_names], rows.num_rows)
+    ids, _ = group([rows[key] for key in (*wire.step.key_names, *apart)], rows.num_rows)
     order = np.lexsort((np.asarray(rows[SEQ]), ids))
     return rows.take(pa.array(order)).combine_chunks(), ids[order], new[order]

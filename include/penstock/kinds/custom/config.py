@@ -8,16 +8,27 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from penstock.config.model import ColumnName, Name, alike
+from penstock.config.model import ColumnName, Model, Name, alike
 from penstock.config.side import joins, wrong_loads
 from penstock.config.slack import SlackConfig
-from penstock.config.step import Given, Said, StepConfig, require_free, undeclared
+from penstock.config.step import Given, Said, StepConfig, require_free, undeclared, whole_span
 from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
-from penstock.core.window import MILLISECOND, WindowSpec
+from penstock.core.window import MILLISECOND, WindowSpec, micros
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec, Program
 
 NONE = SlackConfig(fixed=timedelta())
+
+
+class Every(Model):
+    """What changed is told once in each such span of the watermark, of each key its last."""
+
+    every: timedelta = Field(description="How long a span is, such as PT30S.")
+
+    @field_validator("every")
+    @classmethod
+    def _is_a_span(cls, value: timedelta) -> timedelta:
+        return whole_span(value)
 
 
 class CustomConfig(StepConfig):
@@ -45,8 +56,13 @@ class CustomConfig(StepConfig):
     answers: dict[ColumnName, ColumnType] = Field(
         min_length=1, description="What its finish says, with types."
     )
+    update: Literal["immediate"] | Every = Field(
+        default="immediate",
+        description="When what changed is told: immediate, at each record that changed it; or every"
+        " so often, as {every: PT30S}, by the watermark.",
+    )
     slack: SlackConfig = Field(
-        default=NONE, exclude=True, description="None: it answers at every change."
+        default=NONE, exclude=True, description="None: it waits for no late record."
     )
 
     @field_validator("answers", "makes")
@@ -67,18 +83,21 @@ class CustomConfig(StepConfig):
     def spec(self, name: str, given: Given) -> CustomSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
         known, types = self.known(given.types), given.types
+        waits = isinstance(self.update, Every)
+        span = micros(self.update.every) if isinstance(self.update, Every) else MILLISECOND
         own = [key for key in self.keys if key not in self.makes]
         return CustomSpec(
             name=name,
             keys=tuple(Column(key, known[key]) for key in self.keys),
             where=self.condition(types),
-            window=WindowSpec(MILLISECOND, MILLISECOND),
-            slack=self.slack.spec(None, (), MILLISECOND),
+            window=WindowSpec(span, span),
+            slack=self.slack.spec(None, (), span),
             own=tuple(Column(key, types[key]) for key in own),
             read=tuple(Column(c, types[c]) for c in self.columns if c not in own),
             said=tuple(Column(*column) for column in self.answers.items()),
             program=Program(self.code, given.code.read_text(encoding="utf-8"), str(given.code)),
             sides=joins(self.load, given.sides),
+            waits=waits,
         )
 
     def known(self, types: Mapping[str, ColumnType]) -> Mapping[str, ColumnType]:
@@ -103,7 +122,11 @@ class CustomConfig(StepConfig):
     @property
     def compares(self) -> str:
         """What becomes of each record."""
-        return f"each record with the state of its key, by {self.code}; an answer at every change"
+        when = "at every change"
+        if isinstance(self.update, Every):
+            seconds = self.update.every.total_seconds()
+            when = f"for what changed in each {seconds:g} s of the watermark"
+        return f"each record with the state of its key, by {self.code}; an answer {when}"
 
     def answered(self) -> Iterator[str]:
         """The record that changed it, and what is said."""

@@ -13,7 +13,7 @@ from penstock.columns.types import fields_of
 from penstock.kinds.classes import Classes
 from penstock.kinds.custom.poison import without_poison
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
-from penstock.kinds.custom.wire import COUNTED, REDUCED, STATE, Wire
+from penstock.kinds.custom.wire import COUNTED, REDUCED, SPAN, STATE, Wire
 from penstock.kinds.frame import NONE_EXCLUDED
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.side import Sides, looked_up
@@ -48,7 +48,8 @@ class Mapper:
     """One step's states of some records."""
 
     def __init__(self, step: CustomSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
-        del marks, seed  # none is late
+        del seed  # none is late
+        self.marks = marks
         self.step, self.wire, self.classes, self.sides = step, Wire(step), Classes(), sides
         self.mapped, self.excluded = [self.wire.parts.empty_table()], NONE_EXCLUDED
 
@@ -76,6 +77,7 @@ class Mapper:
             SEQ: seqs,
             REDUCED: np.ones(len(seqs), np.int64),
             COUNTED: counted,
+            SPAN: self.wire.spans.of(self.marks, seqs),
             **{f"{STATE}{name}": states[name] for name in states.column_names},
         }
         rows = pa.table(columns).select(self.wire.parts.names).cast(self.wire.parts)

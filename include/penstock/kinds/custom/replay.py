@@ -16,6 +16,7 @@ from penstock.columns.groups import group
 from penstock.columns.types import fields_of
 from penstock.core.expression import Column, read_by
 from penstock.kinds.custom.calls import Calls
+from penstock.kinds.custom.cuts import Cuts
 from penstock.kinds.custom.mapper import columns_of, selected
 from penstock.kinds.custom.poison import without_poison
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
@@ -87,7 +88,7 @@ def said_schema(step: CustomSpec) -> pa.Schema:
     return pa.schema([*fields_of(columns), pa.field(TOTAL, pa.int64())])
 
 
-def replaying(step: CustomSpec, schema: pa.Schema) -> Callable[[pa.Table], pa.Table]:
+def replaying(step: CustomSpec, schema: pa.Schema, cuts: Cuts) -> Callable[[pa.Table], pa.Table]:
     """What a task does then: all records of some keys, one after the other."""
 
     def replayed(routed: pa.Table) -> pa.Table:
@@ -104,12 +105,14 @@ def replaying(step: CustomSpec, schema: pa.Schema) -> Callable[[pa.Table], pa.Ta
         there = mapped.select([*keys, WHICH.name, "row$"]).join(mine, [*keys, WHICH.name],
                                                                 join_type="left semi")  # fmt: skip
         mapped = mapped.take(there["row$"])
-        return _said(step, calls, mapped, records)
+        return _said(step, calls, mapped, records, cuts)
 
     return replayed
 
 
-def _said(step: CustomSpec, calls: Calls, mapped: pa.Table, records: pa.Table) -> pa.Table:
+def _said(
+    step: CustomSpec, calls: Calls, mapped: pa.Table, records: pa.Table, cuts: Cuts
+) -> pa.Table:
     schema = said_schema(step)
     if not mapped.num_rows:
         return schema.empty_table()
@@ -122,15 +125,21 @@ def _said(step: CustomSpec, calls: Calls, mapped: pa.Table, records: pa.Table) -
     said, ids, seqs = said.take(pa.array(ends)), ids[ends], seqs[ends]
     begins = np.flatnonzero(np.diff(ids, prepend=-1))
     nth = np.arange(len(ids)) - np.repeat(begins, np.diff(begins, append=len(ids)))
-    rows = said.to_pylist()
-    told = [at for at, row in enumerate(rows) if nth[at] == 0 or row != rows[at - 1]]
-    keys = mapped.take(pa.array(ends)).select([*step.key_names]).take(pa.array(told))
+    rows, spans, told, last = said.to_pylist(), cuts.of(seqs), list[int](), None
+    for at, row in enumerate(rows):
+        goes_on = at + 1 < len(rows) and nth[at + 1] > 0 and spans[at + 1] == spans[at]
+        if goes_on or spans[at] == cuts.open:
+            continue
+        if last is None or ids[last] != ids[at] or row != rows[last]:
+            told.append(at)
+        last = at
+    keys = mapped.take(pa.array(ends)).select([*step.key_names]).take(pa.array(told, pa.int64()))
     when = dict(zip(records[WHICH.name].to_pylist(), records[WHEN.name].to_pylist(), strict=True))
     columns = {
         **{key: keys[key] for key in step.key_names},
         WHICH.name: seqs[told],
         WHEN.name: pa.array([when[seq] for seq in seqs[told].tolist()], fields_of([WHEN])[0].type),
-        **{column.name: said[column.name].take(pa.array(told)) for column in step.said},
+        **{column.name: said[column.name].take(pa.array(told, pa.int64())) for column in step.said},
         TOTAL: nth[told] + 1,
     }
     return pa.table(columns).select(schema.names).cast(schema)

@@ -36,7 +36,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class CustomSpec(StepSpec):
-    """Of each key a state, by user code; answered at every record that changes what it says.
+    """Of each key a state, by user code; answered where a record changes what it says.
 
     Attributes:
         own: of the keys those that records bring; others are made by the code.
@@ -44,6 +44,8 @@ class CustomSpec(StepSpec):
         said: columns of its answers.
         program: the code.
         sides: rows of side data that its map gets beside each record.
+        waits: whether what changed is told at the end of each span of the watermark, as long as its
+            window, in place of at once.
     """
 
     kind: ClassVar[str] = "custom"
@@ -56,6 +58,12 @@ class CustomSpec(StepSpec):
     said: tuple[Column, ...]
     program: Program
     sides: tuple[SideJoin, ...] = ()
+    waits: bool = False
+
+    @property
+    def by_span(self) -> bool:
+        """As it was asked for."""
+        return self.waits
 
     @property
     def looked_up(self) -> tuple[SideJoin, ...]:
@@ -85,9 +93,14 @@ class CustomSpec(StepSpec):
     def canonical(self) -> dict[str, Any]:
         """The text of the code, which class it is, what it reads and says."""
         sides = [join.canonical() for join in self.sides]
-        return ({"sides": sides} if sides else {}) | {
-            "code": [self.program.name, self.program.digest],
-            "own": [column.name for column in self.own],
-            "read": sorted(column_form(column) for column in self.read),
-            "said": [column_form(column) for column in self.said],
-        }
+        every = {"every": self.window.size} if self.waits else {}
+        return (
+            ({"sides": sides} if sides else {})
+            | every
+            | {
+                "code": [self.program.name, self.program.digest],
+                "own": [column.name for column in self.own],
+                "read": sorted(column_form(column) for column in self.read),
+                "said": [column_form(column) for column in self.said],
+            }
+        )

@@ -3,7 +3,7 @@
 ``replay`` does that in Spark's tasks; what the code means is the user's own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.core import expression
 from penstock.core.kinds import part
+from penstock.kinds.custom.cuts import EACH, Cuts
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
 from penstock.kinds.keyed.truth import beside
 
@@ -22,12 +23,26 @@ TASKS = 16
 
 
 def alarms(
-    records: DataFrame, step: CustomSpec, sides: Mapping[str, DataFrame], keep: Keep
+    records: DataFrame,
+    step: CustomSpec,
+    sides: Mapping[str, DataFrame],
+    keep: Keep,
+    marks: Sequence[tuple[int, int]],
+    ends: tuple[int, int],
 ) -> tuple[DataFrame, DataFrame | None]:
     """All that is said of some records: window, keys, position, values and ``n_records``.
 
     And ``arrival_seq`` of those on which the code fails.
+
+    Args:
+        records: all of them.
+        step: the step.
+        sides: side data.
+        keep: holds a frame in memory that is asked for twice.
+        marks: positions from which on a watermark is in force that ends a span, and it, us.
+        ends: last positions of the history, and of all.
     """
+    cuts = Cuts.between(marks, *ends) if step.by_span else EACH
     for join in step.sides:
         records = beside(records, join, sides[join.table.name], WHICH.name)
     replay: Any = part(step.kind, "replay")
@@ -40,7 +55,7 @@ def alarms(
     found = (
         rows.where(~F.col(replay.FAILS))
         .groupBy(F.pmod(F.hash(*keys), F.lit(TASKS)))
-        .applyInArrow(replay.replaying(step, routed), from_arrow_schema(said))
+        .applyInArrow(replay.replaying(step, routed, cuts), from_arrow_schema(said))
     )
     start = F.unix_micros(WHEN.name)
     start = F.timestamp_micros(start - F.pmod(start, F.lit(step.window.size)))

@@ -8,11 +8,12 @@ import pyarrow as pa
 from penstock.columns.types import fields_of
 from penstock.kinds.custom.calls import Calls
 from penstock.kinds.custom.layout import CustomLayout
+from penstock.kinds.custom.spans import WatermarkSpans
 from penstock.kinds.custom.spec import WHICH, CustomSpec
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.keyed.wire import KeyedWay, whole
 
-REDUCED, COUNTED = "n_records", "counted"
+REDUCED, COUNTED, SPAN = "n_records", "counted", "span"
 STATE = "state$"
 
 
@@ -33,14 +34,19 @@ class Wire(KeyedWay):
         return CustomLayout(self.step)
 
     @cached_property
+    def spans(self) -> WatermarkSpans:
+        """When what it says is told."""
+        return WatermarkSpans(self.step.window, self.step.waits)
+
+    @cached_property
     def parts(self) -> pa.Schema:
         """States: hash of the keys, keys, event time (us) and position of the last record.
 
         Then how many records of the key it is reduced from, how many records of the log are counted
-        with it, and the state.
+        with it, the span in which it came, and the state.
         """
         state = [field.with_name(f"{STATE}{field.name}") for field in self.calls.state]
-        own = whole(TIME, SEQ, REDUCED, COUNTED)
+        own = whole(TIME, SEQ, REDUCED, COUNTED, SPAN)
         return pa.schema([*whole(HASH), *fields_of(self.inner.keys), *own, *state])
 
     @cached_property

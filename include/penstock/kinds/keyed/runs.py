@@ -82,6 +82,16 @@ class Runs:
         tables = [self._found(run, hashes) for run in manifest.runs]
         return pa.concat_tables([schema.empty_table(), *tables])
 
+    def rows(self, manifest: Manifest, schema: pa.Schema) -> pa.Table:
+        """All rows, merged or not."""
+        tables = [self._opened(run) for run in manifest.runs]
+        return pa.concat_tables([schema.empty_table(), *tables])
+
+    def emptied(self, manifest: Manifest, number: int) -> Manifest:
+        """The state without rows, after a micro-batch."""
+        gone = tuple((number, run.name) for run in manifest.runs)
+        return Manifest((), (*manifest.merged, *gone))
+
     def _found(self, run: Run, hashes: Longs) -> pa.Table:
         table = self._opened(run)
         there = np.asarray(table[HASH].chunk(0))

@@ -11,7 +11,7 @@ from penstock.kinds.frame import Advance, State, write_state
 from penstock.kinds.keyed.runs import Manifest, Runs
 
 MANIFEST = (0, 0)
-"""Where Spark's state says which runs there are."""
+"""Where Spark's state says which runs there are, by default."""
 
 
 class KeyedState:
@@ -21,16 +21,27 @@ class KeyedState:
         state: Spark's, of the shard.
         folder: where runs lie.
         merged: what is kept of the rows of several runs.
+        at: where Spark's state says which there are.
     """
 
-    def __init__(self, state: State, folder: Path, merged: Callable[[pa.Table], pa.Table]) -> None:
-        self.state, self.runs = state, Runs(folder, merged)
+    def __init__(
+        self,
+        state: State,
+        folder: Path,
+        merged: Callable[[pa.Table], pa.Table],
+        at: tuple[int, int] = MANIFEST,
+    ) -> None:
+        self.state, self.runs, self.at = state, Runs(folder, merged), at
 
     def begun(self, advance: Advance, seed: pa.Table) -> Manifest:
         """The runs before a micro-batch: at the beginning of a generation those of its seed."""
         if advance.first:
             self.state.clear()
-        stored = self.state.getValue(MANIFEST)
+        return self.opened(advance, seed)
+
+    def opened(self, advance: Advance, seed: pa.Table) -> Manifest:
+        """The same beside another state of the shard, which has begun."""
+        stored = self.state.getValue(self.at)
         manifest = Manifest()
         if stored is not None:
             manifest = pickle.loads(stored[0])  # noqa: S301  written by ``add``
@@ -44,4 +55,4 @@ class KeyedState:
 
     def add(self, advance: Advance, manifest: Manifest, fresh: pa.Table) -> None:
         """Keep the rows of a micro-batch, too."""
-        write_state(self.state, MANIFEST, lambda: self.runs.added(manifest, fresh, advance.number))
+        write_state(self.state, self.at, lambda: self.runs.added(manifest, fresh, advance.number))

@@ -7,8 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from penstock.config.model import ColumnName
-from penstock.config.step import Given, Said, StepConfig, require_free, undeclared
-from penstock.core.errors import ConfigError
+from penstock.config.step import Given, Said, StepConfig, require_free, undeclared, whole_span
 from penstock.core.expression import Column
 from penstock.core.window import WindowSpec, micros
 from penstock.kinds.latest.spec import WHEN, WHICH, LatestSpec
@@ -38,11 +37,7 @@ class LatestConfig(StepConfig):
     @field_validator("every")
     @classmethod
     def _is_a_span(cls, value: timedelta) -> timedelta:
-        try:
-            WindowSpec(micros(value), micros(value))
-        except ConfigError as wrong:
-            raise ValueError(str(wrong)) from wrong
-        return value
+        return whole_span(value)
 
     @model_validator(mode="after")
     def _quality_and_slack_belong_together(self) -> Self:

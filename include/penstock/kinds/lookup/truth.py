@@ -34,10 +34,18 @@ Keep: TypeAlias = Callable[[DataFrame], DataFrame]
 
 
 def alarms(
-    records: DataFrame, step: LookupSpec, sides: Sides, keep: Keep
+    records: DataFrame,
+    step: LookupSpec,
+    sides: Sides,
+    keep: Keep,
+    marks: Sequence[tuple[int, int]],
+    ends: tuple[int, int],
 ) -> tuple[DataFrame, None]:
-    """All alarms of some records: window, keys, both positions, values and ``n_records``."""
-    del keep
+    """All alarms of some records: window, keys, both positions, values and ``n_records``.
+
+    They hang on no watermark; ``marks`` and ``ends`` are for other kinds.
+    """
+    del keep, marks, ends
     side = _sides(records, step)
     if step.pairs is Pairs.CONSECUTIVE:
         order = Over.partitionBy(*step.key_names).orderBy("event_time", "arrival_seq")

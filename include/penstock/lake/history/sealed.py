@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from penstock.core.slack import WatermarkState
 from penstock.core.window import FOREVER
-from penstock.lake.history.generation import Sealed, generations
+from penstock.lake.history.generation import Generation, Sealed, generations
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.read import DataFile, Spans, data_files, read_files, read_table
@@ -82,6 +82,18 @@ def sealed_rows(
         counts = counts | reach.where
     rows = read_table(Table(tables.control(step)), SEALED, counts, within)
     return sorted(_rows(rows), key=lambda s: s.order)
+
+
+def last_under(
+    tables: Tables, step: Definition, start: Generation, watermark: int
+) -> Sealed | None:
+    """The last row of an epoch before a generation whose watermark is below an instant, us."""
+    counts = pc.scalar(False)
+    for reach in reaches(tables, step, start.epoch, start.number):
+        counts = counts | reach.where
+    counts &= (pc.field("watermark_us") < watermark) & (pc.field("block") <= start.block)
+    rows = read_table(Table(tables.control(step)), SEALED, counts)
+    return max(_rows(rows), key=lambda s: s.order, default=None)
 
 
 def totals(control: Table, generation: int, micro_batch: int) -> tuple[int, int]:
