@@ -21,7 +21,8 @@ import step
 
 from penstock.core.clock import SystemClock
 from penstock.lake.ingest.crew import Alone, Crew
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.spark.crew import SparkCrew
 

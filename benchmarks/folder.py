@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from penstock.core.clock import SystemClock
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
 from tests.steps import SITES, make_pipeline

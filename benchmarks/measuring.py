@@ -17,7 +17,8 @@ from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import source as waiting
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
 from penstock.spark.query import start_query

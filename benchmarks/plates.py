@@ -35,7 +35,8 @@ import pyarrow.parquet as pq
 from latency import EVERY, Alone, rows_of
 
 from penstock.core.clock import SystemClock
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import HISTORY
 from penstock.spark.correct import correct_pipeline, start_epochs
 from penstock.spark.crew import SparkCrew

@@ -16,6 +16,7 @@ windows of STEPS, and leaves open ones to the stream. It never runs by itself.
 - **Backfill**: the range in parts, one run per interval. Records that are in already are not
   taken twice.
 
+Its log says every few seconds how many records are in, how fast, and how long the rest will take.
 Best done before the first start of `stream__NAME`; afterwards, too, history is taken in, mostly
 as late records, and `correct__NAME` answers for it.
 """

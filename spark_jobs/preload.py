@@ -8,7 +8,8 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
 from penstock.core.request import JobRequest
 from penstock.core.window import micros
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.storage.tables import Tables
 from penstock.spark.alike import require_alike

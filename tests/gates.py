@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from penstock.core.place import path_of
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import data_files, read_table

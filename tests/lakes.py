@@ -28,7 +28,8 @@ from penstock.lake.history.position import BACKFILL, Position, position
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.view import late_at
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import HISTORY, LIVE, next_block, slack_changes
 from penstock.lake.proof.observed import classes
 from penstock.lake.storage.commit import Table

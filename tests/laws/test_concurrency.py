@@ -16,7 +16,8 @@ from penstock.lake.history import maintain as maintain_module
 from penstock.lake.history.generation import generations
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.ingest import door as door_module
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import HISTORY, LIVE
 from penstock.lake.storage.commit import Table
 from penstock.spark import chunks

@@ -8,7 +8,7 @@ import pytest
 from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import generations
 from penstock.lake.ingest import door as door_module
-from penstock.lake.ingest.door import run_through
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.lake.ingest.door import run_through
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from tests.gates import Gate
 from tests.streams import at, write_jsonl

@@ -17,7 +17,7 @@ from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.position import position
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import door
-from penstock.lake.ingest.door import run_through
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import data_files, read_table

@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 
 from penstock.lake.ingest import pieces
 from penstock.lake.ingest.crew import Alone, Crew
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.spark.crew import SparkCrew
 from tests.gates import Gate

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.config.settings import Settings
 from penstock.lake.ingest import source
-from penstock.lake.ingest.door import run_through
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from tests.crash.points import read_trace
 from tests.gates import Gate, T

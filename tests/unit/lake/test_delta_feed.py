@@ -19,9 +19,10 @@ from penstock.core.errors import ConfigError
 from penstock.core.place import path_of
 from penstock.lake.ingest import source as source_module
 from penstock.lake.ingest.delta_log import DeltaSourceError
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.place import problems
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.through import run_through
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables

@@ -15,10 +15,10 @@ from penstock.core.errors import ConfigError
 from penstock.lake.ingest import judging, listing, received, source, whereabouts
 from penstock.lake.ingest.ahead import ClockError
 from penstock.lake.ingest.amend import Amendment
-from penstock.lake.ingest.door import run_through
 from penstock.lake.ingest.listing import listed
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import as_json
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import HISTORY
 from tests.doubles import FixedClock, RisingClock
 from tests.gates import Gate, T

@@ -14,7 +14,8 @@ from penstock.core.request import Job, JobRequest
 from penstock.core.step import StepSpec, of_each
 from penstock.kinds.aggregate.layout import SumOverflowError
 from penstock.lake.history.correction import pending_count
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
 from penstock.spark import correct

@@ -20,8 +20,9 @@ from penstock.lake.ingest import delta_feed, source
 from penstock.lake.ingest.ahead import ClockError
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.delta_log import DeltaSourceError
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import HISTORY, LIVE
 from tests.doubles import RisingClock
 from tests.gates import Gate, T

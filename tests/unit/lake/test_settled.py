@@ -105,7 +105,7 @@ class Folder:
 def state(waiting: Waiting) -> Any:
     """All that a look says."""
     waiting._asked, waiting._missed = None, []  # list it anew
-    waiting._queue.clear()
+    waiting.queue.clear()
     try:
         items = [(i.path, i.real, i.size, i.first, i.head) for i in waiting.items()]
     except TransientError as away:

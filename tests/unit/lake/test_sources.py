@@ -13,11 +13,12 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.config.pipeline import Source
 from penstock.lake.ingest import source as source_module
 from penstock.lake.ingest.delta_log import DeltaSourceError
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.spans import minus
+from penstock.lake.ingest.through import run_through
 from penstock.lake.storage.tables import Tables
 from tests.answers import blocks_of
 from tests.doubles import FixedClock

@@ -18,9 +18,10 @@ from penstock.core.window import BEGINNING
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.ingest import counting, pieces, spread
 from penstock.lake.ingest.crew import Alone
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.plan import Plan
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.ingest.through import run_through
 from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.log.blocks import HISTORY, LIVE
 from penstock.lake.storage.commit import Table

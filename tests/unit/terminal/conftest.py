@@ -21,7 +21,8 @@ from penstock.config.settings import Settings
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER, micros
 from penstock.lake.history.registry import Registry
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.spec import TableSpec

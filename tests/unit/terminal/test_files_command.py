@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.lake.ingest.door import Door, run_through
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.proof.recount import unreadable_files
 from penstock.lake.storage.commit import Table

@@ -7,6 +7,7 @@ import numpy as np
 
 from penstock.columns.arrays import Longs
 from penstock.core.window import FOREVER
+from penstock.kinds.custom.spec import CustomSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +46,6 @@ class Cuts:
         return np.where(seqs >= self.alone, len(self.begins) + 1 + seqs, found)
 
 
-EACH = Cuts((), 0, -1)
-"""Each record is told at once."""
+def cuts_of(step: CustomSpec, marks: Sequence[tuple[int, int]], epoch: int, seq: int) -> Cuts:
+    """As ``Cuts.between``; of a step that tells at once each record is a span of its own."""
+    return Cuts.between(marks, epoch, seq) if step.by_span else Cuts((), 0, -1)

@@ -12,7 +12,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.core import expression
 from penstock.core.kinds import part
-from penstock.kinds.custom.cuts import EACH, Cuts
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
 from penstock.kinds.keyed.truth import beside
 
@@ -42,10 +41,10 @@ def alarms(
         marks: positions from which on a watermark is in force that ends a span, and it, us.
         ends: last positions of the history, and of all.
     """
-    cuts = Cuts.between(marks, *ends) if step.by_span else EACH
     for join in step.sides:
         records = beside(records, join, sides[join.table.name], WHICH.name)
     replay: Any = part(step.kind, "replay")
+    cuts = part(step.kind, "cuts").cuts_of(step, marks, *ends)
     records = records.select(*(F.col(f"`{c}`").alias(replay.plain(c)) for c in records.columns))
     routed = replay.routed_schema(step)
     said = replay.said_schema(step)

@@ -153,6 +153,12 @@ class Door:
         """Whole paths of files that were other than taken when the folders were last listed."""
         return [f"{each.root}/{path}" for each in self._waiting.values() for path in each.changed]
 
+    def left(self, origin: str) -> tuple[int, int]:
+        """Files of a folder that wait, after the last plan and as of the last listing; bytes."""
+        taken = {item.path for item in self._last.items} if self._last is not None else {}
+        waits = [f.size for f in self._waiting[origin].queue if f.path not in taken]
+        return len(waits), sum(waits)
+
     def _catch_up(self) -> None:
         _ = self.plans.delta  # made before it is read: a plan is decided from this snapshot
         for row in self._plan_tail.take().to_pylist():
@@ -385,16 +391,3 @@ class Door:
         """
         if self._in_effect(plan) != files:
             raise ConflictError(f"plan {plan.number}: its files were decided upon meanwhile")
-
-
-def run_through(door: Door, origin: str, since: int | None, until: int | None) -> int:
-    """Take everything that waits; returns the records received."""
-    total = 0
-    while True:
-        try:
-            received = door.work(origin, since, until)
-        except ConflictError:
-            continue
-        if received < 0:
-            return total
-        total += received

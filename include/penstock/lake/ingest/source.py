@@ -55,6 +55,7 @@ class Waiting:
         places: where its files lie.
         notices: what is odd about which files, by their paths in the folder; likewise.
         listing: what lay there when it was listed last.
+        queue: of that the files that wait still.
         clears: its files go once their records are sealed.
         emptied: folders that held files that were taken, and hold nothing now; likewise.
     """
@@ -70,7 +71,7 @@ class Waiting:
         self.known.cleared_upto = FOREVER if self.clears else -1
         self.changed: list[str] = []
         self.emptied: dict[str, int] = {}
-        self._queue: deque[Found] = deque()
+        self.queue: deque[Found] = deque()
         self._missed: list[Found] = []
         self._missing: list[list[Had]] = []
         self.listing = Listing()
@@ -197,7 +198,7 @@ class Waiting:
         by_name = self.config.order is FileOrder.NAME
         files.sort(key=lambda f: f.path if by_name else (f.modified, f.path))
         fresh = self._told_apart(files)
-        self.listing, self._queue = found, deque(fresh)
+        self.listing, self.queue = found, deque(fresh)
         self._footers.forget()
         self._removed.clear()
         for why, paths in found.odd.items():
@@ -273,7 +274,7 @@ class Waiting:
 
     def _queued(self, since: int | None, until: int | None) -> Iterator[Item]:
         """Parts that wait, of the files that were listed."""
-        queue = self._queue
+        queue = self.queue
         while queue and self._is_done(queue[0], since, until):
             queue.popleft()
         for at in range(0, len(queue), FILES_PER_PLAN):
