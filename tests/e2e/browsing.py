@@ -29,3 +29,14 @@ def open_trigger(page: Page, dag: str, field: str = "Windows from") -> Locator:
     dialog = page.get_by_role("dialog").filter(has_text="Single Run")
     expect(dialog.get_by_text(field)).to_be_visible()
     return dialog
+
+
+def pick(page: Page, field: Locator, day: str) -> None:
+    """Choose the midnight, UTC, in which a day begins."""
+    field.click()
+    calendar = page.locator("[data-scope=popover][data-part=content][data-state=open]")
+    expect(calendar).to_contain_text("UTC")
+    calendar.get_by_placeholder("YYYY/MM/DD").fill(day)
+    calendar.get_by_placeholder("HH:mm").fill("00:00")
+    calendar.get_by_placeholder("HH:mm").press("Escape")
+    expect(calendar).to_have_count(0)

@@ -45,9 +45,15 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Embedded:
-    """The command, in a home and on a port of its own."""
+    """The command, in a home and on a port of its own.
+
+    Attributes:
+        settings: of the command.
+        name: of the pipeline that is looked at.
+    """
 
     settings: Settings
+    name: str = PIPELINE
 
     def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -81,15 +87,17 @@ class Embedded:
         return passwords(self.settings)
 
     def rest(self, user: str = "admin") -> "Rest":
-        return Rest(self.state.url, (user, self.password[user]), self.settings.logs / "airflow")
+        found = Rest(self.state.url, (user, self.password[user]), self.settings.logs / "airflow")
+        found.name = self.name
+        return found
 
     @property
     def pipeline(self) -> Pipeline:
-        return Catalog.read(self.settings.pipelines).pipeline(PIPELINE)
+        return Catalog.read(self.settings.pipelines).pipeline(self.name)
 
     @property
     def tables(self) -> Tables:
-        return Tables(self.settings.lake_uri, PIPELINE)
+        return Tables(self.settings.lake_uri, self.name)
 
     def positions(self) -> list[tuple[int, int]]:
         """For each step: records it is sealed up to, and its watermark, us."""
@@ -103,7 +111,7 @@ class Embedded:
 
     @property
     def stream(self) -> control.StreamStatus:
-        return control.status(StreamPaths(self.settings.streams, PIPELINE))
+        return control.status(StreamPaths(self.settings.streams, self.name))
 
 
 class Rest(Airflow):
@@ -111,9 +119,10 @@ class Rest(Airflow):
 
     Attributes:
         patience: seconds for a run to end; only a failure takes so long.
+        name: of the pipeline that is meant.
     """
 
-    patience = PATIENCE_SECONDS
+    patience, name = PATIENCE_SECONDS, PIPELINE
 
     def finish(self, run: DagRun) -> DagRun:
         """Wait for the end of a run; with the end of its log if it failed."""
@@ -151,9 +160,9 @@ class Rest(Airflow):
         Raises:
             RunFailedError: one of them failed.
         """
-        corrected = self.start(f"correct__{PIPELINE}", by_itself=True)
-        self.pause(f"audit__{PIPELINE}", paused=False)
-        if due := eventually(lambda: self.runs(f"audit__{PIPELINE}", "scheduled"), 5.0):
+        corrected = self.start(f"correct__{self.name}", by_itself=True)
+        self.pause(f"audit__{self.name}", paused=False)
+        if due := eventually(lambda: self.runs(f"audit__{self.name}", "scheduled"), 5.0):
             self._skip(due[0])  # the time's own audit would only cost time
         corrected = self.finish(corrected)
         audit = eventually(lambda: self.audit_after(corrected), self.patience)
@@ -168,11 +177,17 @@ class Rest(Airflow):
 
     def stop_stream(self) -> None:
         """Pause its DAG, mark its task failed."""
-        dag = f"stream__{PIPELINE}"
+        dag = f"stream__{self.name}"
         run = self.runs(dag, "scheduled")[0]
         self.pause(dag)
         path = f"/api/v2/dags/{dag}/dagRuns/{run.name}/taskInstances/stream"
         self._call("PATCH", path, {"new_state": "failed"})
+
+    def clear(self, run: DagRun, task: str) -> None:
+        """Have a task run again, as the button does."""
+        asked = {"dry_run": False, "dag_run_id": run.name, "task_ids": [task],
+                 "only_failed": False, "reset_dag_runs": True}  # fmt: skip
+        self._call("POST", f"/api/v2/dags/{run.dag}/clearTaskInstances", asked)
 
     def import_errors(self) -> str:
         """All of them, as the user interface shows them."""

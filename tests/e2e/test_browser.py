@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import pyarrow.compute as pc
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.quality.checks import CHECKS
 from tests.clusters import TestCluster
-from tests.e2e.browsing import fill_login, new_context, open_trigger
+from tests.e2e.browsing import fill_login, new_context, open_trigger, pick
 from tests.e2e.rides import STEPS
 from tests.e2e.running import Embedded, Rest, eventually
 
@@ -29,17 +29,6 @@ DAY_MICROS = (1_709_337_600_000_000, 1_709_424_000_000_000)
 def no_audits(program: str, audited: None, airflow: Rest) -> None:
     """Keep the two cores for what is looked at: corrections would start audits."""
     airflow.pause("audit__rides")
-
-
-def pick(page: Page, field: Locator, day: str) -> None:
-    """Choose the midnight, UTC, in which a day begins."""
-    field.click()
-    calendar = page.locator("[data-scope=popover][data-part=content][data-state=open]")
-    expect(calendar).to_contain_text("UTC")
-    calendar.get_by_placeholder("YYYY/MM/DD").fill(day)
-    calendar.get_by_placeholder("HH:mm").fill("00:00")
-    calendar.get_by_placeholder("HH:mm").press("Escape")
-    expect(calendar).to_have_count(0)
 
 
 def test_the_printed_address_asks_for_a_login(
