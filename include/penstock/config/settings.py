@@ -43,6 +43,12 @@ class Settings(BaseSettings):
         " faster; a power loss may then damage tables.",
     )
     driver_memory: str = Field(default="1g", description="Heap of a Spark driver.")
+    state_memory: int = Field(
+        default=512,
+        ge=32,
+        description="Memory that RocksDB may take in an executor for the states of a stream, MiB;"
+        " what does not fit stays on the disk.",
+    )
     airflow_url: str = Field(
         default="",
         description="Where processes reach an Airflow that is not embedded mode's; empty: it is.",

@@ -33,6 +33,7 @@ ENDING_SECONDS = 10.0
 """From a broken connection to the end of the process behind it."""
 OF_JVMS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 QUICK = "-XX:TieredStopAtLevel=1"
+ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
 """A JVM compiles once, quickly; what it compiles for minutes otherwise hardly counts in a stream.
 An audit's SQL is its own work, and gets the best code that there is."""
 PATIENT = {"spark.network.timeout": "600s", "spark.executor.heartbeatInterval": "30s"}
@@ -76,7 +77,9 @@ def settings_of(settings: Settings) -> dict[str, str]:
 def settings_of_a_stream(settings: Settings) -> dict[str, str]:
     """Spark's configuration of a stream, whose JVMs hand on what Python and native code do."""
     whole = settings_of(settings)
-    return whole | {name: f"{whole[name]} {QUICK}" for name in OF_JVMS}
+    quick = {name: f"{whole[name]} {QUICK}" for name in OF_JVMS}
+    bound = {"boundedMemoryUsage": "true", "maxMemoryUsageMB": str(settings.state_memory)}
+    return whole | quick | {f"{ROCKSDB}.{name}": value for name, value in bound.items()}
 
 
 def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
@@ -101,7 +104,7 @@ def configuration(jars: Path, *, master: str, memory: str) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": (
             f"{PREFIX}.state.RocksDBStateStoreProvider"
         ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        f"{ROCKSDB}.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.checkpointFileManagerClass": (
             f"{PREFIX}.checkpointing.FileSystemBasedCheckpointFileManager"
         ),

@@ -271,6 +271,7 @@ class StreamHost:
             if query.exception() is not None or not query.isActive:
                 self._fail(name, query.exception())
         self._look_for_stuck()
+        self.pulse.beat(state_bytes=sum(map(_state_bytes, self.queries.values())))
 
     def _fail(self, name: str, broken: StreamingQueryException | None) -> None:
         """End the host because a query ended."""
@@ -340,6 +341,13 @@ class StreamHost:
                     break
                 threading.Event().wait(0.02)
             query.stop()
+
+
+def _state_bytes(query: StreamingQuery) -> int:
+    """Memory that the states of a query take, after its last micro-batch."""
+    progress = query.lastProgress
+    operators = [] if progress is None else progress["stateOperators"]
+    return sum(int(each["memoryUsedBytes"]) for each in operators)
 
 
 def _is_undecided(query: StreamingQuery) -> bool:

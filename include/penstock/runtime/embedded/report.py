@@ -148,7 +148,8 @@ def _show_streams(folder: Path, clock: Clock, console: Console) -> None:
     if not names:
         return
     table = Table(title="Streams")
-    for column in ("stream", "state", "pid", "restarts", "block", "records/s", "error"):
+    heads = ("stream", "state", "pid", "restarts", "block", "records/s", "state MB", "error")
+    for column in heads:
         table.add_column(column)
     changed: list[str] = []
     for name in names:
@@ -162,6 +163,7 @@ def _show_streams(folder: Path, clock: Clock, console: Console) -> None:
             str(known.said.get("restarts", "")),
             str(figures.get("block", "")),
             str(figures.get("records_per_second", "")),
+            f"{figures['state_bytes'] / 1e6:.0f}" if "state_bytes" in figures else "",
             str(error or ""),
         )
         changed += [f"{name}: {figures['changed']}"] if figures.get("changed") else []
