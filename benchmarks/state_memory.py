@@ -1,0 +1,120 @@
+"""A state three times as large as the memory that is left for it: live records against all of it.
+
+    python benchmarks/state_memory.py [--plates 10000000] [--backlog 500000] [--reps 3]
+
+Plates as in plates.py. Backlogs are answered by one stream, by turns: with memory for everything,
+and bounded to what its processes hold themselves and a third of the state's files. The bound is
+that of a control group (memory controller, version 1), so it needs root; how much of files the
+group then holds in memory is told beside the rate. All alarms are compared with numpy's.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import measuring
+import plates
+import psutil
+
+GROUP = Path("/sys/fs/cgroup/memory/penstock_state")
+SPARE = 48 << 20
+"""Bytes for what processes take besides while they run."""
+
+
+def tree(process: subprocess.Popen[bytes]) -> list[int]:
+    """A process and all it has started."""
+    parent = psutil.Process(process.pid)
+    return [p.pid for p in (parent, *parent.children(recursive=True))]
+
+
+def own_bytes(pids: list[int]) -> int:
+    """What processes hold that is in no file."""
+    found = 0
+    for pid in pids:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        found += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
+    return found
+
+
+def grouped(process: subprocess.Popen[bytes]) -> None:
+    """Put a process that has just begun into the group, which has no bound."""
+    GROUP.mkdir(exist_ok=True)
+    bound(-1)
+    (GROUP / "cgroup.procs").write_text(str(process.pid))
+
+
+def bound(limit: int) -> None:
+    """Bound the group; what files hold beyond it is let go at once.  -1: no bound."""
+    (GROUP / "memory.limit_in_bytes").write_text(str(limit))
+
+
+def cached() -> int:
+    """Bytes of files that the group holds in memory."""
+    lines = (GROUP / "memory.stat").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("total_cache "))
+
+
+def main() -> None:
+    """Measure, and print a Markdown table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--plates", type=int, default=10_000_000)
+    parser.add_argument("--backlog", type=int, default=500_000)
+    parser.add_argument("--reps", type=int, default=3)
+    args = parser.parse_args()
+    machine = measuring.machine()
+    with tempfile.TemporaryDirectory() as scratch:
+        measure(Path(scratch), args, machine)
+
+
+def measure(home: Path, args: argparse.Namespace, machine: str) -> None:
+    """All of it in one folder."""
+    plates.prepare(home, args.plates, 1)
+    (home / "source").mkdir()
+    seen, number = plates.Seen(home), 0
+    if plates.begun(home, "preload").wait():
+        raise SystemExit((home / "preload.log").read_text()[-3_000:])
+    process = plates.begun(home, "stream")
+    grouped(process)
+
+    def answered(count: int) -> float:
+        nonlocal number
+        plates.live(home / "source", number, count, args.plates)
+        number, began = number + count, time.time()
+        return count / (seen.upto(args.plates + number - 1, process) - began)
+
+    rates: dict[str, list[float]] = {"in memory": [], "bounded": []}
+    held: dict[str, int] = {}
+    try:
+        for _ in range(3):
+            answered(args.backlog)  # workers and JVM warm up
+        for _ in range(args.reps):
+            for name, some in rates.items():
+                state = sum(file.stat().st_size for file in home.rglob("*.arrow"))
+                limit = own_bytes(tree(process)) + SPARE + state // 3
+                bound(limit if name == "bounded" else -1)
+                answered(args.backlog // 5)
+                some.append(answered(args.backlog))
+                held[name] = cached()
+                said = f"state {state / 1e6:,.0f} MB, in memory {held[name] / 1e6:,.0f} MB"
+                print(f"{name}: {some[-1]:,.0f} records/s, {said}", file=sys.stderr, flush=True)
+    finally:
+        bound(-1)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    print(f"\n{args.plates:,} plates, {machine}; alarms; missing, invented:"
+          f" {plates.compared(seen, number, args.plates, 1)}\n")  # fmt: skip
+    rows = [(name, f"{median(some):,.0f}", f"{held[name] / 1e6:,.0f}")
+            for name, some in rates.items()]  # fmt: skip
+    print(measuring.markdown(["", "records/s", "files in memory, MB"], rows))
+    whole, some = (median(each) for each in rates.values())
+    print(f"\nbounded / in memory: {some / whole:.3f}")
+
+
+if __name__ == "__main__":
+    main()
