@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -24,11 +25,11 @@ for line in sys.stdin:
 
 
 @contextmanager
-def executor(how: str) -> Iterator["subprocess.Popen[str]"]:
-    """A process with an executor's name, below this one."""
+def executor(how: str, folder: Path | None = None) -> Iterator["subprocess.Popen[str]"]:
+    """A process with an executor's name, below this one; its log is in its folder."""
     words = (sys.executable, "-c", CHILD, PROGRAM, how)
     with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
     ) as process:
         try:
             assert said(process) == "up"
@@ -69,6 +70,31 @@ def test_who_listened_hears_of_it_from_the_driver(sent: list[int]) -> None:
         for now in (0.0, REGISTERS, 2 * REGISTERS):
             farewell.look(executors_of(os.getpid()), now)
         assert [e.pid for e in executors_of(os.getpid())] == [process.pid]
+    assert sent == []
+
+
+def test_who_listened_and_was_not_told_is_told_once(sent: list[int], tmp_path: Path) -> None:
+    (tmp_path / "stderr").write_text("INFO CoarseGrainedExecutorBackend: Connecting to driver\n")
+    with executor("listens", tmp_path) as process:
+        farewell = Farewell(executors_of(os.getpid()))
+        farewell.look(executors_of(os.getpid()), 0.0)
+        assert sent == [], "its driver may be about to tell it"
+        for now in (REGISTERS, 2 * REGISTERS):
+            farewell.look(executors_of(os.getpid()), now)
+        assert said(process) == "told"
+        assert sent == [process.pid]
+
+
+@pytest.mark.parametrize("log", ["stderr", "stderr--2026-11-26--10-26"])
+def test_whose_log_says_that_it_was_told_is_not_told_again(
+    sent: list[int], tmp_path: Path, log: str
+) -> None:
+    (tmp_path / "stderr").write_text("INFO Executor: Finished task\n")
+    (tmp_path / log).write_text("INFO CoarseGrainedExecutorBackend: Decommission executor 3.\n")
+    with executor("listens", tmp_path):
+        farewell = Farewell([])
+        for now in (0.0, REGISTERS, 2 * REGISTERS):
+            farewell.look(executors_of(os.getpid()), now)
     assert sent == []
 
 

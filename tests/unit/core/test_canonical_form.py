@@ -87,7 +87,7 @@ FIELDS = {
     AggregateSpec: {"keys", "where", "window", "measures"},
     LatestSpec: {"keys", "where", "window", "kept"},
     LookupSpec: {"keys", "where", "window", "keep", "pairs", "reach", "kept", "alarm", "sides"},
-    CustomSpec: {"keys", "where", "window", "own", "read", "said", "program", "sides"},
+    CustomSpec: {"keys", "where", "window", "own", "read", "said", "program", "sides"} | {"waits"},
     SideTable: {"name", "columns", "keys"},
     SideJoin: {"table", "on"},
     WindowSpec: {"size", "slide", "origin", "landmark"},

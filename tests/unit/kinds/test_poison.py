@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from penstock.kinds.custom.again import again
 from penstock.kinds.custom.calls import UserCodeError
 from penstock.kinds.custom.laws import tried
 from penstock.kinds.custom.mapper import Mapper
+from penstock.kinds.custom.spec import CustomSpec
 from penstock.kinds.frame import Asked
 from penstock.kinds.keyed.runs import SEQ
-from tests.custom import FUSSY, NO_SIDES, Make, records
+from tests.custom import CODE, FUSSY, NO_SIDES, SITES, Make, records
+from tests.steps import make_pipeline
 
 ALL = Asked(-(2**60), 2**60, None, 2**60, -1, -(2**60))
 
@@ -68,6 +71,18 @@ def test_the_reason_says_file_line_and_what_was_raised(make: Make) -> None:
     one, other = (row["reason"] for row in found)
     assert re.fullmatch(r"s: /.*/p\.py:\d+: Fussy\.map: ValueError: code 1 is not for me", one)
     assert "Fussy.update: ArrowInvalid: divide by zero" in other
+
+
+def test_the_line_is_said_wherever_else_the_same_text_was_loaded(tmp_path: Path) -> None:
+    steps = [({"s": FUSSY}, "b"), ({"s": SITES}, "c"), ({"s": FUSSY}, "a")]
+    for step, folder in steps:  # a text of its own: others have loaded that of the tests
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "p.py").write_text(f"{CODE}\n# told twice\n")
+        spec = make_pipeline(tmp_path / folder, step).spec("s")
+        assert isinstance(spec, CustomSpec)
+        excluded = mapped(spec, with_codes(2, 1)).excluded.to_pylist()
+    (told,) = (row["reason"] for row in excluded)
+    assert re.search(r"/a/p\.py:\d+: Fussy\.map: ", told)
 
 
 def test_where_it_fails_on_every_record_the_step_stops(make: Make) -> None:

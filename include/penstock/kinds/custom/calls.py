@@ -43,8 +43,8 @@ class Calls:
         self.step, self.path = step, step.program.path
         self.compiled = self.path  # the same text may have been read elsewhere before
         with self._told("load"):
-            self.code = _loaded(step.program)()
-        self.compiled = str(sys.modules[type(self.code).__module__].__file__)
+            code, self.compiled = _loaded(step.program)
+            self.code = code()
         self.state = pa.schema(fields_of(_columns(step, self.code.state)))
         self.mapped = pa.schema(fields_of((WHICH, *step.keys)))
         self.said = pa.schema(fields_of(step.said))
@@ -180,8 +180,8 @@ def _line(failed: BaseException, path: str) -> int:
 
 
 @lru_cache(maxsize=32)
-def _loaded(program: Program) -> type[Code]:
-    """The class; the file's text is executed once a process."""
+def _loaded(program: Program) -> tuple[type[Code], str]:
+    """The class, and the path it was compiled with; the text is executed once a process."""
     module = ModuleType(f"penstock_code_{program.digest}")
     module.__file__ = program.path
     sys.modules[module.__name__] = module  # where dataclasses look for a class's names
@@ -189,4 +189,4 @@ def _loaded(program: Program) -> type[Code]:
     found = getattr(module, program.name, None)
     if not (isinstance(found, type) and issubclass(found, Code)):
         raise TypeError(f"{program.name} is no class derived from {Code.__module__}.Code")
-    return found
+    return found, program.path

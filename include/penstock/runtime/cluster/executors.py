@@ -3,8 +3,9 @@
 A worker that is told to go tells the drivers of its executors, by the master; a driver passes it
 over for an executor that has not registered with it yet (it starts because another node was just
 lost, say), and then gives it tasks until it is ended by force. Such an executor is told itself.
-Source: Spark 4.2, ``CoarseGrainedSchedulerBackend.decommissionExecutors``, which leaves out whom it
-does not know.
+Whom its driver has told says so in its log; that it listened does not tell: it does so a moment
+before its driver knows it. Source: Spark 4.2, ``CoarseGrainedSchedulerBackend``
+(``decommissionExecutors`` leaves out whom it does not know), ``CoarseGrainedExecutorBackend``.
 """
 
 import logging
@@ -21,6 +22,8 @@ import psutil
 log = logging.getLogger(__name__)
 
 PROGRAM = "CoarseGrainedExecutor"
+HEARD = b"Decommission executor"
+"""What an executor writes into its log when it is told."""
 REGISTERS = 3.0
 """Seconds from when an executor listens until its driver surely knows it."""
 
@@ -67,11 +70,13 @@ class Farewell:
     Twice would be wrong: of a second signal an executor dies with its tasks.
 
     Args:
-        known: its executors when it was told; those that listened hear of it from their drivers.
+        known: its executors when it was told; where their logs cannot be read, those that listened
+            are taken to have heard of it from their drivers.
     """
 
     def __init__(self, known: Iterable[Executor]) -> None:
-        self._told = {each.pid for each in known if each.listens}
+        self._listened = {each.pid for each in known if each.listens}
+        self._told = set[int]()
         self._since: dict[int, float] = {}
 
     def look(self, executors: Iterable[Executor], now: float) -> None:
@@ -86,10 +91,22 @@ class Farewell:
                 continue
             if now - self._since.setdefault(each.pid, now) >= REGISTERS:
                 self._told.add(each.pid)
+                heard = _heard(each.pid)
+                if each.pid in self._listened if heard is None else heard:
+                    continue
                 try:
                     os.kill(each.pid, signal.SIGPWR)
                 except OSError as failed:  # it has ended, or is another user's
                     log.warning("executor not told that it goes pid=%s: %s", each.pid, failed)
+
+
+def _heard(pid: int) -> bool | None:
+    """Whether an executor says in its log that it was told; none: there is no log to be read."""
+    try:
+        logs = [*Path(f"/proc/{pid}/cwd/").glob("stderr*")]
+        return any(HEARD in log.read_bytes() for log in logs) if logs else None
+    except OSError:
+        return None
 
 
 def _caught(pid: int) -> str:
