@@ -12,6 +12,7 @@ from tests.custom import LONGEST, CustomWorld, longest, longest_rows, write_code
 from tests.doubles import deadly_commits
 from tests.lakes import World
 from tests.lookups import NOBODY
+from tests.rarely import rare
 from tests.side import CODES, LOAD, LimitsFile, taken_at_once
 
 __all__ = ["taken_at_once"]
@@ -31,7 +32,7 @@ class LoadedWorld(CustomWorld):
         self.file.change()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, rare(1), rare(2)])
 def test_whatever_changes_when_what_is_said_is_the_log_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

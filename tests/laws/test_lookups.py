@@ -14,6 +14,7 @@ from tests import lookup_model as model
 from tests.doubles import deadly_commits
 from tests.lakes import Lake
 from tests.lookups import LookupWorld, alarms, case_of, check_stream, logged, lookup_lake, seen
+from tests.rarely import rare
 from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.law
@@ -72,7 +73,7 @@ def test_corrections_add_what_was_missed_and_take_back_what_was_refuted(
 
 
 @pytest.mark.parametrize("keep", [1, 3])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, rare(1)])
 def test_whoever_dies_whenever_the_alarms_are_the_log_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int, seed: int
 ) -> None:

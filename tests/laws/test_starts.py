@@ -25,6 +25,7 @@ from tests import reference as ref
 from tests.answers import assert_same, blocks_of, rows_by_pair
 from tests.doubles import lose_memory
 from tests.lakes import Lake, make_lake
+from tests.rarely import rare
 from tests.steps import CASES
 from tests.streams import BEGIN, disordered, write_jsonl
 
@@ -44,11 +45,6 @@ assert SLACKS.keys() == {policy.value for policy in SlackPolicy}
 
 PLAIN = ("fixed", "max_delay")
 """Those that the oracle folds by itself, with live records before the epoch."""
-
-
-def rare(value: Any) -> Any:
-    """A case that only ``make test-all`` runs."""
-    return pytest.param(value, marks=pytest.mark.all)
 
 
 @pytest.fixture(autouse=True)

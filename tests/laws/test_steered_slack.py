@@ -31,6 +31,7 @@ from penstock.lake.storage.read import read_table
 from tests.answers import late_by_pair, rows_by_pair
 from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
 from tests.lakes import Lake, make_lake
+from tests.rarely import rare
 from tests.steps import CASES
 from tests.streams import BEGIN, disordered, write_jsonl
 
@@ -43,11 +44,6 @@ SLACKS: dict[str, Any] = {
     "pd of late": {"pd": {"recent": "PT5M", "kp": 0.5}},
     "pd_final": {"pd_final": {"measure_after": "PT60S", "recent": "PT10M"}},
 }
-
-
-def rare(value: Any) -> Any:
-    """A case that only ``make test-all`` runs."""
-    return pytest.param(value, marks=pytest.mark.all)
 
 
 PLAIN: dict[str, Any] = {
@@ -104,7 +100,7 @@ def by_one(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lake]:
     return answered
 
 
-@pytest.mark.parametrize("slack", ["quantile", "pd_final", rare("pd"), rare("pd of late")])
+@pytest.mark.parametrize("slack", ["quantile", rare("pd_final"), rare("pd"), rare("pd of late")])
 @pytest.mark.usefixtures("small_blocks")
 def test_one_trace_for_any_cut(tmp_path: Path, by_one: Callable[[str], Lake], slack: str) -> None:
     found, counted = {}, set()

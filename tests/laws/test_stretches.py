@@ -29,6 +29,7 @@ from penstock.lake.proof.waypoint import BEGIN, Waypoint
 from penstock.spark.scoped import cells
 from tests.forgery import Forger, Row
 from tests.lakes import Lake, make_lake
+from tests.rarely import rare
 from tests.steps import CASES
 from tests.streams import disordered, write_jsonl
 
@@ -40,11 +41,6 @@ SLACKS: dict[str, Any] = {
     "pd": {"pd": {"measure_after": "PT30S"}},
     "pd_final": {"pd_final": {"measure_after": "PT60S", "recent": "PT10M"}},
 }
-
-
-def rare(value: Any) -> Any:
-    """A case that only ``make test-all`` runs."""
-    return pytest.param(value, marks=pytest.mark.all)
 
 
 @pytest.fixture(scope="module", autouse=True)
