@@ -1,9 +1,10 @@
 """Airflow DAGs ``preload__<pipeline>``: take in the history."""
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
 
 from penstock_airflow import forms, wiring
 from penstock_airflow.operators import SubmitJobOperator
+from penstock_airflow.timetables import AskedFor
 
 TEXT = """
 ### Preload the history of NAME
@@ -28,10 +29,8 @@ for pipeline in wiring.catalog().pipelines:
         dag_id=f"preload__{pipeline.name}",
         description=f"Takes in the history: {pipeline.description}",
         doc_md=wiring.explain(TEXT, pipeline),
-        schedule=CronDataIntervalTimetable(pipeline.history.cron, timezone="UTC"),
+        schedule=AskedFor(pipeline.history.cron, timezone="UTC"),
         start_date=wiring.EPOCH,
-        # Over before it began, so nothing is scheduled; backfills and manual runs do not ask.
-        end_date=wiring.EPOCH,
         catchup=False,
         max_active_runs=1,
         params=forms.preload(),

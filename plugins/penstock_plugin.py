@@ -12,6 +12,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from penstock_airflow import listeners, refusal
 from penstock_airflow.priority import PersonsFirst
+from penstock_airflow.timetables import AskedFor
 
 PREFIX = "/penstock"
 
@@ -35,6 +36,7 @@ class PenstockPlugin(AirflowPlugin):
     ]
     listeners: ClassVar[list[ModuleType]] = [listeners]
     priority_weight_strategies: ClassVar[list[type[PersonsFirst]]] = [PersonsFirst]
+    timetables: ClassVar[list[type[AskedFor]]] = [AskedFor]
 
     @classmethod
     def on_load(cls, *_arguments: Any, **_more: Any) -> None:

@@ -38,7 +38,10 @@ TIERS = ("compose", "e2e", "laws", "spark", "crash", "airflow", "unit")
 Airflow and Spark want both cores."""
 AT_ONCE = ("compose", "e2e", "spark")
 """Tiers of one process: their tests share what takes long to start."""
-EMBEDDED = ("test_loop", "test_browser", "test_outages", "test_embedded", "test_scaling_walk")
+EMBEDDED = (
+    "test_loop", "test_browser", "test_outages", "test_embedded", "test_scaling_walk",
+    "test_plates_walk",
+)  # fmt: skip
 """What breaks processes comes last, what ends them all at the very end."""
 
 

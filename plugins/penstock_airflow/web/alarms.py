@@ -66,16 +66,18 @@ def alarms(pipelines: Iterable[Pipeline], lake: str) -> Iterator[StepAlarms]:
 def _alarms(tables: Tables, pipeline: Pipeline, step: StepSpec) -> StepAlarms:
     columns = [*step.identity_names, *(value.name for value in step.values)]
     try:
-        rows, note = _rows(tables, step, columns)
+        rows, note = _rows(tables, pipeline.name, step, columns)
     except PenstockError as wrong:
         rows, note = [], f"cannot be read: {wrong}"
     return StepAlarms(pipeline.name, step.name, columns, rows, note)
 
 
-def _rows(tables: Tables, step: StepSpec, columns: list[str]) -> tuple[list[Said], str]:
+def _rows(
+    tables: Tables, pipeline: str, step: StepSpec, columns: list[str]
+) -> tuple[list[Said], str]:
     shown = standing(tables, step)
     if shown is None:
-        return [], "It has sealed nothing yet."
+        return [], f"Shown once its stream has sealed something: start stream__{pipeline}."
     if isinstance(shown.step, FormerStep):
         return [], told(step, shown)
     found = newest_said(tables, shown, step.told_by, SHOWN).to_pylist()
