@@ -38,6 +38,7 @@ from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import door, pieces, side_files, source
 from penstock.lake.ingest.side_files import SideFiles
+from penstock.lake.ingest.through import run_through
 from penstock.lake.log import files
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.proposed import propose
@@ -91,7 +92,7 @@ def _ingest(settings: Settings, _blocks: int) -> None:
     tables, clock = Tables(settings.lake_uri, NAME), SystemClock()
     with Heart(StreamPaths(settings.streams, NAME)):
         Registry(tables, clock, pipeline).start_all()
-        door.run_through(door.Door(tables, pipeline, settings.home, clock), LIVE, None, None)
+        run_through(door.Door(tables, pipeline, settings.home, clock), LIVE, None, None)
 
 
 def _launch(settings: Settings, blocks: int) -> None:
