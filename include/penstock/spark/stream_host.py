@@ -346,7 +346,7 @@ class StreamHost:
 def _state_bytes(query: StreamingQuery) -> int:
     """Memory that the states of a query take, after its last micro-batch."""
     progress = query.lastProgress
-    operators = [] if progress is None else progress["stateOperators"]
+    operators = [] if progress is None else progress.get("stateOperators", [])
     return sum(int(each["memoryUsedBytes"]) for each in operators)
 
 

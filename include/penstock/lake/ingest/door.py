@@ -155,6 +155,8 @@ class Door:
 
     def left(self, origin: str) -> tuple[int, int]:
         """Files of a folder that wait, after the last plan and as of the last listing; bytes."""
+        if origin not in self._waiting:  # another process may have a plan of it still
+            return 0, 0
         taken = {item.path for item in self._last.items} if self._last is not None else {}
         waits = [f.size for f in self._waiting[origin].queue if f.path not in taken]
         return len(waits), sum(waits)
