@@ -20,26 +20,10 @@ from statistics import median
 
 import measuring
 import plates
-import psutil
 
 GROUP = Path("/sys/fs/cgroup/memory/penstock_state")
-SPARE = 48 << 20
+SPARE = 160 << 20
 """Bytes for what processes take besides while they run."""
-
-
-def tree(process: subprocess.Popen[bytes]) -> list[int]:
-    """A process and all it has started."""
-    parent = psutil.Process(process.pid)
-    return [p.pid for p in (parent, *parent.children(recursive=True))]
-
-
-def own_bytes(pids: list[int]) -> int:
-    """What processes hold that is in no file."""
-    found = 0
-    for pid in pids:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        found += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
-    return found
 
 
 def grouped(process: subprocess.Popen[bytes]) -> None:
@@ -54,10 +38,10 @@ def bound(limit: int) -> None:
     (GROUP / "memory.limit_in_bytes").write_text(str(limit))
 
 
-def cached() -> int:
-    """Bytes of files that the group holds in memory."""
+def held(what: str) -> int:
+    """Bytes that the group holds: ``cache`` of files, ``rss`` of its processes alone."""
     lines = (GROUP / "memory.stat").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("total_cache "))
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"total_{what} "))
 
 
 def main() -> None:
@@ -89,19 +73,19 @@ def measure(home: Path, args: argparse.Namespace, machine: str) -> None:
         return count / (seen.upto(args.plates + number - 1, process) - began)
 
     rates: dict[str, list[float]] = {"in memory": [], "bounded": []}
-    held: dict[str, int] = {}
+    files: dict[str, int] = {}
     try:
         for _ in range(3):
             answered(args.backlog)  # workers and JVM warm up
         for _ in range(args.reps):
             for name, some in rates.items():
                 state = sum(file.stat().st_size for file in home.rglob("*.arrow"))
-                limit = own_bytes(tree(process)) + SPARE + state // 3
+                limit = held("rss") + SPARE + state // 3
                 bound(limit if name == "bounded" else -1)
                 answered(args.backlog // 5)
                 some.append(answered(args.backlog))
-                held[name] = cached()
-                said = f"state {state / 1e6:,.0f} MB, in memory {held[name] / 1e6:,.0f} MB"
+                files[name] = held("cache")
+                said = f"state {state / 1e6:,.0f} MB, in memory {files[name] / 1e6:,.0f} MB"
                 print(f"{name}: {some[-1]:,.0f} records/s, {said}", file=sys.stderr, flush=True)
     finally:
         bound(-1)
@@ -109,7 +93,7 @@ def measure(home: Path, args: argparse.Namespace, machine: str) -> None:
         process.wait()
     print(f"\n{args.plates:,} plates, {machine}; alarms; missing, invented:"
           f" {plates.compared(seen, number, args.plates, 1)}\n")  # fmt: skip
-    rows = [(name, f"{median(some):,.0f}", f"{held[name] / 1e6:,.0f}")
+    rows = [(name, f"{median(some):,.0f}", f"{files[name] / 1e6:,.0f}")
             for name, some in rates.items()]  # fmt: skip
     print(measuring.markdown(["", "records/s", "files in memory, MB"], rows))
     whole, some = (median(each) for each in rates.values())
