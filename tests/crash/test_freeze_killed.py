@@ -9,15 +9,14 @@ from penstock.lake.log.freezes import frozen
 from tests.crash.points import Reached
 from tests.crash.rows import OF_A_FREEZE, POINTS
 from tests.lakes import Lake
+from tests.rarely import rare
 from tests.spark.freezing import copied, maintained, maintained_apart, rows_of, told
 
 pytestmark = pytest.mark.spark
 FEW = ("within freeze freezes", "within thin events", "before thin control", "within merge merged")
 
 
-@pytest.mark.parametrize(
-    "point", [p if p in FEW else pytest.param(p, marks=pytest.mark.all) for p in OF_A_FREEZE]
-)
+@pytest.mark.parametrize("point", [p if p in FEW else rare(p) for p in OF_A_FREEZE])
 def test_maintenance_that_is_killed_goes_on(due: Lake, tmp_path: Path, point: str) -> None:
     whole, killed = copied(due, tmp_path / "whole"), copied(due, tmp_path / "killed")
     assert maintained(whole).endswith(" are frozen")

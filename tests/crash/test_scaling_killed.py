@@ -12,14 +12,13 @@ from penstock.runtime.cluster.state import ClusterFiles
 from tests.crash.points import Reached
 from tests.crash.rows import OF_A_SCALING, POINTS
 from tests.crash.scaling import RUN, WANTED, scaled_apart
+from tests.rarely import rare
 
 FEW = ("after scaling scalings", "before status wanted.json", "within load load")
 
 
-@pytest.mark.parametrize(
-    "point", [p if p in FEW else pytest.param(p, marks=pytest.mark.all) for p in OF_A_SCALING]
-)
-@pytest.mark.parametrize("time", [1, pytest.param(2, marks=pytest.mark.all)])
+@pytest.mark.parametrize("point", [p if p in FEW else rare(p) for p in OF_A_SCALING])
+@pytest.mark.parametrize("time", [1, rare(2)])
 def test_a_scaling_that_is_killed_is_seen_through(tmp_path: Path, point: str, time: int) -> None:
     home, trace = tmp_path / "home", tmp_path / "trace"
     code = scaled_apart(home, trace, PENSTOCK_CRASH_AT=f"{point}:{time}")

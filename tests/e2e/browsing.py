@@ -22,6 +22,13 @@ def fill_login(page: Page, user: str, password: str) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
+def log_in_at(page: Page, embedded: Embedded, user: str) -> None:
+    """By the form, until the pages of the product are there."""
+    page.goto("/")
+    fill_login(page, user, embedded.password[user])
+    expect(page.get_by_role("link", name="Quality")).to_be_visible()
+
+
 def open_trigger(page: Page, dag: str, field: str = "Windows from") -> Locator:
     """The Trigger dialog of a DAG, once it shows a field."""
     page.goto(f"/dags/{dag}")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from penstock.config.settings import Settings
 from tests.clusters import nodes_asked_for, two_free_ports
-from tests.e2e.browsing import PATIENCE, fill_login, new_context
+from tests.e2e.browsing import PATIENCE, log_in_at, new_context
 from tests.e2e.rides import LOOP, RideFiles
 from tests.e2e.running import Embedded, Rest, eventually, free_port
 
@@ -113,9 +113,7 @@ def log_in(browser: Browser, embedded: Embedded) -> Iterator[Callable[[str], Bro
         if user not in known:
             known[user] = new_context(browser, embedded)
             page = known[user].new_page()
-            page.goto("/")
-            fill_login(page, user, embedded.password[user])
-            expect(page.get_by_role("link", name="Quality")).to_be_visible()
+            log_in_at(page, embedded, user)
             page.close()
         return known[user]
 

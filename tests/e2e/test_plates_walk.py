@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from penstock.config.settings import Settings
 from penstock.lake.serve.show import received
 from penstock.runtime.demo.airflow import RunFailedError
-from tests.e2e.browsing import fill_login, new_context, open_trigger, pick
+from tests.e2e.browsing import log_in_at, new_context, open_trigger, pick
 from tests.e2e.running import Embedded, Rest, eventually, free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.all]
@@ -90,9 +90,7 @@ def here(program: str) -> Iterator[Embedded]:
 def page(here: Embedded, browser: Browser) -> Iterator[Page]:
     context = new_context(browser, here)
     page = context.new_page()
-    page.goto("/")
-    fill_login(page, "admin", here.password["admin"])
-    expect(page.get_by_role("link", name="Quality")).to_be_visible()
+    log_in_at(page, here, "admin")
     yield page
     context.close()
 

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
 from penstock.config.settings import Settings
 from tests.clusters import TestCluster, two_free_ports
-from tests.e2e.browsing import fill_login, new_context, open_trigger
+from tests.e2e.browsing import log_in_at, new_context, open_trigger
 from tests.e2e.rides import ZONES
 from tests.e2e.running import PIPELINE, Embedded, eventually, free_port
 
@@ -77,9 +77,7 @@ def here(program: str) -> Iterator[Embedded]:
 def test_nodes_by_the_form_by_the_rule_and_lost(here: Embedded, browser: Browser) -> None:
     context = new_context(browser, here)
     page = context.new_page()
-    page.goto("/")
-    fill_login(page, "admin", here.password["admin"])
-    expect(page.get_by_role("link", name="Quality")).to_be_visible()
+    log_in_at(page, here, "admin")
     airflow, rides = here.rest(), Feed(here.settings.home / "rides" / "live")
     rides.arrive()
     airflow.start(f"stream__{PIPELINE}", by_itself=True)

@@ -18,6 +18,7 @@ from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.doubles import Killed, deadly_commits
 from tests.lakes import Lake, make_lake
+from tests.rarely import rare
 from tests.steps import CASES
 from tests.streams import BEGIN, disordered, us, write_jsonl
 
@@ -111,9 +112,7 @@ def assert_exact(lake: Lake) -> None:
     assert kept.preloaded == sum(a.n_records for a in expected.preloaded.values())
 
 
-@pytest.mark.parametrize(
-    "order", [MIXED, *(pytest.param(o, marks=pytest.mark.all) for o in (FORWARD, FORWARD[::-1]))]
-)
+@pytest.mark.parametrize("order", [MIXED, *(rare(o) for o in (FORWARD, FORWARD[::-1]))])
 def test_each_interval_answers_only_what_it_brought(tmp_path: Path, order: list[Span]) -> None:
     lake = history_lake(tmp_path)
     given = [preload(lake, span) for span in order]
@@ -125,7 +124,7 @@ def test_each_interval_answers_only_what_it_brought(tmp_path: Path, order: list[
     assert_exact(lake)
 
 
-@pytest.mark.parametrize("name", ["codes", pytest.param("both", marks=pytest.mark.all)])
+@pytest.mark.parametrize("name", ["codes", rare("both")])
 def test_after_the_stream_has_started_history_is_late_and_exact(tmp_path: Path, name: str) -> None:
     lake = history_lake(tmp_path, name)
     for span in [(3, 5), (0, 2)]:
@@ -139,7 +138,7 @@ def test_after_the_stream_has_started_history_is_late_and_exact(tmp_path: Path, 
     assert_exact(lake)
 
 
-@pytest.mark.parametrize("each", [2, *(pytest.param(n, marks=pytest.mark.all) for n in (1, 3, 5))])
+@pytest.mark.parametrize("each", [2, *(rare(n) for n in (1, 3, 5))])
 def test_killed_at_any_commit_and_run_again_it_is_exact(tmp_path: Path, each: int) -> None:
     lake, order = history_lake(tmp_path), MIXED[:5]
     killed = preload_under_deaths(lake, order, each)

@@ -23,6 +23,7 @@ from tests import reference as ref
 from tests.doubles import Death, Killed, RisingClock, deadly_commits, lose_memory
 from tests.lakes import Lake, some_rows
 from tests.local import LocalQuery
+from tests.rarely import rare
 from tests.steps import CASES, make_pipeline
 from tests.streams import SECOND, write_jsonl
 
@@ -256,9 +257,7 @@ def live(team: Team, turns: int) -> None:
         lake.correct()
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.all) for n in range(3, 60))]
-)
+@pytest.mark.parametrize("seed", [*range(3), *(rare(n) for n in range(3, 60))])
 def test_a_life_in_which_steps_come_and_go(tmp_path: Path, seed: int) -> None:
     team = Team(tmp_path, seed, *random.Random(seed).sample(CHOICES, 2))  # noqa: S311
     live(team, 20)

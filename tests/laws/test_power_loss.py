@@ -30,6 +30,7 @@ from penstock.spark.correct import start_epochs
 from tests.disk import Disk
 from tests.doubles import Killed, lose_memory
 from tests.lakes import ROWS, Lake, World, arrive, fed
+from tests.rarely import rare
 from tests.steps import case_of
 from tests.streams import write_jsonl
 
@@ -80,9 +81,7 @@ def test_whatever_a_commit_depends_on_lasts_before_it_is_made(
                             "control", "corrections", "registry", "decisions"}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.all) for n in range(4, 40))]
-)
+@pytest.mark.parametrize("seed", [*range(4), *(rare(n) for n in range(4, 40))])
 def test_after_any_power_loss_the_laws_hold(disk: Disk, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311
     for name in ("live", "history"):

@@ -25,6 +25,7 @@ from penstock.lake.serve.views import views
 from penstock.lake.storage.commit import ConflictError, Table
 from tests.doubles import Death, Killed, deadly_commits
 from tests.gates import Gate, T
+from tests.rarely import rare
 from tests.steps import COLUMNS
 
 pytestmark = pytest.mark.law
@@ -127,9 +128,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undeclared, "MOST", 7)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.all) for n in range(6, 60))]
-)
+@pytest.mark.parametrize("seed", [*range(6), *(rare(n) for n in range(6, 60))])
 def test_every_value_of_a_record_is_kept_once(tmp_path: Path, seed: int) -> None:
     said = sent(tmp_path, seed)
     gate = Gate(tmp_path, "parquet")
@@ -143,9 +142,7 @@ def test_every_value_of_a_record_is_kept_once(tmp_path: Path, seed: int) -> None
     assert len({field.name.casefold() for field in fields}) == fields.num_fields <= 7
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.all) for n in range(4, 40))]
-)
+@pytest.mark.parametrize("seed", [*range(4), *(rare(n) for n in range(4, 40))])
 def test_killed_at_any_commit_the_same_rows_are_written(tmp_path: Path, seed: int) -> None:
     """In the same way: what is a field, and what is JSON, follows from the log."""
     alone, disturbed = tmp_path / "alone", tmp_path / "disturbed"

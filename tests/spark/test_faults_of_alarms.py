@@ -18,6 +18,7 @@ from tests import lookup_model as model
 from tests.forgery import Forger, Row, assert_red, audited
 from tests.lakes import Lake
 from tests.lookups import alarms, logged, lookup_lake, seen
+from tests.rarely import rare
 from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.spark
@@ -40,7 +41,7 @@ def lake_of(home: Path, pairs: str, seed: int) -> Lake:
     return lake
 
 
-@pytest.fixture(scope="module", params=["consecutive", pytest.param("all", marks=pytest.mark.all)])
+@pytest.fixture(scope="module", params=["consecutive", rare("all")])
 def repaired(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:

@@ -19,6 +19,7 @@ from tests import lookup_model as model
 from tests.forgery import audited
 from tests.lakes import Lake
 from tests.lookups import alarms, check_stream, logged, lookup_lake, seen
+from tests.rarely import rare
 from tests.spark.answering import answer
 from tests.streams import write_jsonl
 
@@ -39,7 +40,7 @@ def feed(home: Path, pairs: str) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize("pairs", ["consecutive", pytest.param("all", marks=pytest.mark.all)])
+@pytest.mark.parametrize("pairs", ["consecutive", rare("all")])
 def test_a_history_a_lost_checkpoint_and_a_correction(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: str
 ) -> None:

@@ -12,6 +12,7 @@ from penstock.lake.history.reads import READ, note
 from penstock.lake.ingest import door as door_module
 from tests.forgery import Forger, Row, at_window, audited, repaired_lake
 from tests.lakes import Lake
+from tests.rarely import rare
 
 pytestmark = pytest.mark.spark
 
@@ -67,7 +68,7 @@ def revised(forger: Forger, row: Row) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [other, lost, *(pytest.param(each, marks=pytest.mark.all) for each in (doubled, revised))],
+    [other, lost, *(rare(each) for each in (doubled, revised))],
 )
 def test_a_copy_that_says_something_else_is_red(
     quick: SparkSession, forger: Forger, fault: Callable[[Forger, Row], None]

@@ -20,6 +20,7 @@ from tests.answers import assert_same, blocks_of
 from tests.forgery import audited
 from tests.lakes import World, make_lake, some_rows
 from tests.lookups import LookupWorld
+from tests.rarely import rare
 from tests.spark.conftest import lived
 from tests.steps import CASES, case_of
 from tests.streams import write_jsonl
@@ -54,14 +55,14 @@ def green_throughout(spark: SparkSession, home: Path, seed: int) -> None:
         assert_same(expected, lake.in_force(), position=False)
 
 
-@pytest.mark.parametrize("seed", [0, 1_000, 2_000, pytest.param(55, marks=pytest.mark.all)])
+@pytest.mark.parametrize("seed", [0, 1_000, 2_000, rare(55)])
 def test_an_audit_at_any_moment_of_a_clean_run_is_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     green_throughout(quick, tmp_path, seed)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.all)])
+@pytest.mark.parametrize("seed", [1, rare(2)])
 def test_an_audit_at_any_moment_of_a_look_up_is_green(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:

@@ -24,6 +24,7 @@ from tests.laws.test_history_in_intervals import (
     stored,
     taken_in,
 )
+from tests.rarely import rare
 
 pytestmark = pytest.mark.spark
 SHORT = [(3, 4), (1, 2), (1, 4)]
@@ -43,7 +44,7 @@ def preloaded(spark: SparkSession, home: Path, order: list[Span]) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize("order", [SHORT, pytest.param(MIXED, marks=pytest.mark.all)])
+@pytest.mark.parametrize("order", [SHORT, rare(MIXED)])
 def test_each_interval_answers_only_what_it_brought(
     quick: SparkSession, tmp_path: Path, order: list[Span]
 ) -> None:

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 Longs = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 def decoded(table: pa.Table) -> pa.Table:

@@ -32,8 +32,8 @@ LOOPBACK = "127.0.0.1"
 ENDING_SECONDS = 10.0
 """From a broken connection to the end of the process behind it."""
 OF_JVMS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-QUICK = "-XX:TieredStopAtLevel=1"
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
+QUICK = "-XX:TieredStopAtLevel=1"
 """A JVM compiles once, quickly; what it compiles for minutes otherwise hardly counts in a stream.
 An audit's SQL is its own work, and gets the best code that there is."""
 PATIENT = {"spark.network.timeout": "600s", "spark.executor.heartbeatInterval": "30s"}

@@ -172,8 +172,8 @@ class LogReader(DataSourceStreamReader):
         """Of the records before a generation, as far as its state hangs on them."""
         if not begun.step.by_span:
             return NO_MARKS
-        events = Table(self.spec.events)
-        return marks_before(self.spec.tables, events, begun.step, begun.generation)
+        assert self._events is not None  # noqa: S101
+        return marks_before(self.spec.tables, self._events, begun.step, begun.generation)
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Partials of one part; the first part's begin with a message to each shard."""

@@ -24,6 +24,7 @@ from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.window import instant
+from penstock.lake.cluster.load import EVERY
 from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.position import position
 from penstock.lake.history.registry import Registry
@@ -101,7 +102,7 @@ class StreamHost:
         self._waits_for: str | None = None
         self._away_since = 0.0
         self._works = False
-        self._sealed = 0.0
+        self._sealed = self._weigh_due = 0.0
         self._began = time.monotonic()
 
     def run(self, bounds: Bounds | None = None) -> None:
@@ -271,7 +272,9 @@ class StreamHost:
             if query.exception() is not None or not query.isActive:
                 self._fail(name, query.exception())
         self._look_for_stuck()
-        self.pulse.beat(state_bytes=sum(map(_state_bytes, self.queries.values())))
+        if time.monotonic() > self._weigh_due:  # Spark tells it as JSON: not at every poll
+            self._weigh_due = time.monotonic() + EVERY.total_seconds()
+            self.pulse.beat(state_bytes=sum(map(_state_bytes, self.queries.values())))
 
     def _fail(self, name: str, broken: StreamingQueryException | None) -> None:
         """End the host because a query ended."""

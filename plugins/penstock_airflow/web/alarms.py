@@ -60,24 +60,23 @@ def alarms(pipelines: Iterable[Pipeline], lake: str) -> Iterator[StepAlarms]:
     for pipeline in pipelines:
         for step in pipeline.specs:
             if step.by_key:
-                yield _alarms(Tables(lake, pipeline.name), pipeline, step)
+                yield _alarms(Tables(lake, pipeline.name), step)
 
 
-def _alarms(tables: Tables, pipeline: Pipeline, step: StepSpec) -> StepAlarms:
+def _alarms(tables: Tables, step: StepSpec) -> StepAlarms:
     columns = [*step.identity_names, *(value.name for value in step.values)]
     try:
-        rows, note = _rows(tables, pipeline.name, step, columns)
+        rows, note = _rows(tables, step, columns)
     except PenstockError as wrong:
         rows, note = [], f"cannot be read: {wrong}"
-    return StepAlarms(pipeline.name, step.name, columns, rows, note)
+    return StepAlarms(tables.pipeline, step.name, columns, rows, note)
 
 
-def _rows(
-    tables: Tables, pipeline: str, step: StepSpec, columns: list[str]
-) -> tuple[list[Said], str]:
+def _rows(tables: Tables, step: StepSpec, columns: list[str]) -> tuple[list[Said], str]:
     shown = standing(tables, step)
     if shown is None:
-        return [], f"Shown once its stream has sealed something: start stream__{pipeline}."
+        dag = f"stream__{tables.pipeline}"
+        return [], f"Shown once its stream has sealed something: start {dag}."
     if isinstance(shown.step, FormerStep):
         return [], told(step, shown)
     found = newest_said(tables, shown, step.told_by, SHOWN).to_pylist()

@@ -17,6 +17,7 @@ from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from tests.crash.points import read_trace
 from tests.gates import Gate, T
+from tests.rarely import rare
 
 OLD = 1_700_000_000
 POINTS = [
@@ -122,7 +123,7 @@ class Life:
 
 
 @pytest.mark.parametrize("after", ["archive", "delete"])
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.all) for n in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(rare(n) for n in (1, 2))])
 def test_whatever_is_killed_every_record_counts_once_and_no_file_goes_unread(
     tmp_path: Path, after: str, seed: int
 ) -> None:

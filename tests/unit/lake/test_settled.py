@@ -19,6 +19,7 @@ from penstock.lake.ingest.source import Waiting
 from penstock.lake.log.blocks import LIVE
 from tests.doubles import RisingClock
 from tests.gates import Gate, T, finish
+from tests.rarely import rare
 
 OLD = 1_700_000_000
 
@@ -116,9 +117,7 @@ def state(waiting: Waiting) -> Any:
 
 
 @pytest.mark.parametrize("order", ["name", "modified"])
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.all) for n in range(3, 25))]
-)
+@pytest.mark.parametrize("seed", [0, 1, 2, *(rare(n) for n in range(3, 25))])
 def test_a_look_at_what_came_says_what_a_look_at_everything_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, order: str
 ) -> None:

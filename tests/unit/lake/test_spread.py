@@ -27,6 +27,7 @@ from penstock.lake.log.blocks import HISTORY, LIVE
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import data_files
 from tests.gates import Gate, T
+from tests.rarely import rare
 from tests.spreading import TABLES, begun, fill, log_of, small_plans
 
 REAL = spread.carry_out
@@ -69,7 +70,7 @@ def orphans(gate: Gate) -> set[Path]:
     return {*root.glob("origin=*/*.parquet")} - named
 
 
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.all) for seed in range(1, 6))]
+SEEDS = [0, *(rare(seed) for seed in range(1, 6))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

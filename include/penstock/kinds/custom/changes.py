@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.arrays import Longs
+from penstock.columns.arrays import Bools, Longs
 from penstock.columns.groups import group
 from penstock.columns.marks import NO_MARKS, Marks
 from penstock.columns.types import INSTANT
@@ -17,8 +16,6 @@ from penstock.kinds.custom.scan import reduced, running
 from penstock.kinds.custom.spec import WHEN, WHICH
 from penstock.kinds.custom.wire import COUNTED, REDUCED, SPAN, Wire
 from penstock.kinds.keyed.runs import SEQ, TIME
-
-Bools = npt.NDArray[np.bool_]
 
 
 def merged(wire: Wire, rows: pa.Table, *apart: str) -> pa.Table:

@@ -83,8 +83,7 @@ class CustomConfig(StepConfig):
     def spec(self, name: str, given: Given) -> CustomSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
         known, types = self.known(given.types), given.types
-        waits = isinstance(self.update, Every)
-        span = micros(self.update.every) if isinstance(self.update, Every) else MILLISECOND
+        span = MILLISECOND if self._every is None else micros(self._every)
         own = [key for key in self.keys if key not in self.makes]
         return CustomSpec(
             name=name,
@@ -97,8 +96,13 @@ class CustomConfig(StepConfig):
             said=tuple(Column(*column) for column in self.answers.items()),
             program=Program(self.code, given.code.read_text(encoding="utf-8"), str(given.code)),
             sides=joins(self.load, given.sides),
-            waits=waits,
+            waits=self._every is not None,
         )
+
+    @property
+    def _every(self) -> timedelta | None:
+        """The span after which it tells; none: at once."""
+        return self.update.every if isinstance(self.update, Every) else None
 
     def known(self, types: Mapping[str, ColumnType]) -> Mapping[str, ColumnType]:
         """Declared columns, and those that the code makes."""
@@ -123,9 +127,8 @@ class CustomConfig(StepConfig):
     def compares(self) -> str:
         """What becomes of each record."""
         when = "at every change"
-        if isinstance(self.update, Every):
-            seconds = self.update.every.total_seconds()
-            when = f"for what changed in each {seconds:g} s of the watermark"
+        if self._every is not None:
+            when = f"for what changed in each {self._every.total_seconds():g} s of the watermark"
         return f"each record with the state of its key, by {self.code}; an answer {when}"
 
     def answered(self) -> Iterator[str]:

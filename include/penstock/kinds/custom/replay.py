@@ -133,13 +133,14 @@ def _said(
         if last is None or ids[last] != ids[at] or row != rows[last]:
             told.append(at)
         last = at
-    keys = mapped.take(pa.array(ends)).select([*step.key_names]).take(pa.array(told, pa.int64()))
+    some = pa.array(told, pa.int64())
+    keys = mapped.take(pa.array(ends)).select([*step.key_names]).take(some)
     when = dict(zip(records[WHICH.name].to_pylist(), records[WHEN.name].to_pylist(), strict=True))
     columns = {
         **{key: keys[key] for key in step.key_names},
         WHICH.name: seqs[told],
         WHEN.name: pa.array([when[seq] for seq in seqs[told].tolist()], fields_of([WHEN])[0].type),
-        **{column.name: said[column.name].take(pa.array(told, pa.int64())) for column in step.said},
+        **{column.name: said[column.name].take(some) for column in step.said},
         TOTAL: nth[told] + 1,
     }
     return pa.table(columns).select(schema.names).cast(schema)

@@ -10,13 +10,12 @@ every record is told at once. Source: [D]; the two modes are RTMR's.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.columns.arrays import Longs
+from penstock.columns.arrays import Bools, Longs
 from penstock.columns.marks import Marks
+from penstock.columns.windows import panes_of
 from penstock.core.window import FOREVER, WindowSpec
 
-Bools = npt.NDArray[np.bool_]
 AT_ONCE = FOREVER + 1
 """From here on a span is that of one record: its position is added."""
 
@@ -38,8 +37,7 @@ class WatermarkSpans:
         if not self.waits:
             return seqs + AT_ONCE
         watermarks = marks.at(seqs)
-        ends = (watermarks - self.window.origin) // self.window.size * self.window.size
-        ends += self.window.origin + self.window.size
+        ends = panes_of(self.window, watermarks) + self.window.size
         return np.where(watermarks >= FOREVER, seqs + AT_ONCE, ends)
 
     def ended(self, spans: Longs, watermark: int) -> Bools:

@@ -8,12 +8,10 @@ The pool may hold more than is kept: what came later, or what nobody has dropped
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.columns.arrays import Longs
+from penstock.columns.arrays import Bools, Longs
 
 NEVER = -(2**63)
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

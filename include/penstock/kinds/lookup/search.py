@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.arrays import Longs
+from penstock.columns.arrays import Bools, Longs
 from penstock.columns.expressions import true_for
 from penstock.columns.groups import group
-from penstock.kinds.keyed.kept import NEVER, Bools, Compared, Pool, compared
+from penstock.kinds.keyed.kept import NEVER, Compared, Pool, compared
 from penstock.kinds.keyed.runs import SEQ, TIME
 from penstock.kinds.lookup.spec import APART, LookupSpec, Pairs
 from penstock.kinds.lookup.trimmed import DROPPED

@@ -77,9 +77,7 @@ def sealed_rows(
     within: Spans | None = None,
 ) -> list[Sealed]:
     """All rows of an epoch that count, in the order of their positions, or those within spans."""
-    counts = pc.scalar(False)
-    for reach in reaches(tables, step, epoch, until):
-        counts = counts | reach.where
+    counts = _counts(tables, step, epoch, until)
     rows = read_table(Table(tables.control(step)), SEALED, counts, within)
     return sorted(_rows(rows), key=lambda s: s.order)
 
@@ -88,12 +86,18 @@ def last_under(
     tables: Tables, step: Definition, start: Generation, watermark: int
 ) -> Sealed | None:
     """The last row of an epoch before a generation whose watermark is below an instant, us."""
-    counts = pc.scalar(False)
-    for reach in reaches(tables, step, start.epoch, start.number):
-        counts = counts | reach.where
+    counts = _counts(tables, step, start.epoch, start.number)
     counts &= (pc.field("watermark_us") < watermark) & (pc.field("block") <= start.block)
     rows = read_table(Table(tables.control(step)), SEALED, counts)
     return max(_rows(rows), key=lambda s: s.order, default=None)
+
+
+def _counts(tables: Tables, step: Definition, epoch: int, until: int | None) -> pc.Expression:
+    """True for the rows of an epoch that count."""
+    counts = pc.scalar(False)
+    for reach in reaches(tables, step, epoch, until):
+        counts = counts | reach.where
+    return counts
 
 
 def totals(control: Table, generation: int, micro_batch: int) -> tuple[int, int]:

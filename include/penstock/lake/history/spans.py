@@ -1,9 +1,10 @@
 """In which span of the watermark records came, for steps whose answers wait for its end."""
 
 from penstock.columns.marks import NO_MARKS, Marks
+from penstock.columns.watermark import Mark
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
-from penstock.lake.history.generation import Generation, generations, lived
+from penstock.lake.history.generation import Generation, Sealed, generations, lived
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.position import BACKFILL
 from penstock.lake.history.sealed import last_under
@@ -28,10 +29,8 @@ def marks_since(tables: Tables, events: Table, step: StepSpec, epoch: int) -> Ma
         step: the step.
         epoch: number of the epoch.
     """
-    first = next(g for g in generations(tables, step) if g.number == epoch)
-    changes = slack_changes(tables, step.name)
-    fold = lived(tables, events, step.window, first, FOREVER, changes)
-    return Marks.of([(0, BEGINNING), *fold.marks])
+    marks = _marks(tables, events, step, _epoch(tables, step, epoch), FOREVER)
+    return Marks.of([(0, BEGINNING), *marks])
 
 
 def marks_before(tables: Tables, events: Table, step: StepSpec, start: Generation) -> Marks:
@@ -49,9 +48,19 @@ def marks_before(tables: Tables, events: Table, step: StepSpec, start: Generatio
         return NO_MARKS
     watermark, ends = start.state.watermark, step.window.ends
     since = last_under(tables, step, start, step.window.floor(watermark))
-    if since is None:
-        since = next(g for g in generations(tables, step) if g.number == start.epoch)
-    changes = slack_changes(tables, step.name)
-    marks = lived(tables, events, step.window, since, start.block, changes).marks
+    since = since or _epoch(tables, step, start.epoch)
+    marks = _marks(tables, events, step, since, start.block)
     began = next(seq for seq, mark in marks if ends(mark) == ends(watermark))
     return Marks.of([(0, BEGINNING), (began, watermark)])
+
+
+def _epoch(tables: Tables, step: StepSpec, number: int) -> Generation:
+    return next(g for g in generations(tables, step) if g.number == number)
+
+
+def _marks(
+    tables: Tables, events: Table, step: StepSpec, since: Generation | Sealed, before: int
+) -> list[Mark]:
+    """Watermarks from a start of the fold on, up to a block."""
+    changes = slack_changes(tables, step.name)
+    return lived(tables, events, step.window, since, before, changes).marks
