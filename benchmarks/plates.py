@@ -42,7 +42,7 @@ from penstock.spark.correct import correct_pipeline, start_epochs
 from penstock.spark.crew import SparkCrew
 from penstock.spark.stream_host import StreamHost
 
-SITES, FILE, DAY = 100, 500_000, 86_400 * 10**6
+SITES, FILE, DAY, HOUR = 100, 500_000, 86_400 * 10**6, 3_600 * 10**6
 SOON, LONG = 60.0, 4 * 86_400.0
 LIVE = 1_000
 """What time it is that a live record sees a plate."""
@@ -119,10 +119,12 @@ def feed(folder: Path, first: int, plates: int, rate: int, seconds: float) -> No
         time.sleep(max(0.0, began + (number + 1) * EVERY - time.time()))
 
 
-def live(folder: Path, first: int, count: int, plates: int) -> None:
-    """Live records, numbered from ``first`` on, in one file."""
+def live(folder: Path, first: int, count: int, plates: int, late: int = 0) -> None:
+    """Live records, numbered from ``first`` on, in one file; one of so many is an hour late."""
     some = plate_of(np.arange(first, first + count), plates)
     times = np.full(count, int(time.time() * 1e6))
+    if late:
+        times[::late] -= HOUR
     write(folder / f"{first:012}.parquet", some, site_of(some, LIVE), times)
 
 

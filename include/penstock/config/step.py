@@ -1,7 +1,7 @@
 """What every kind of step has in a pipeline file."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -159,6 +159,15 @@ def code_of(path: Path) -> Path:
 def undeclared(column: str, types: Mapping[str, ColumnType]) -> str:
     """What is wrong with the name of a column that is not there."""
     return f"{column} is not declared under columns (declared: {', '.join(sorted(types))})"
+
+
+def wrong_columns(columns: Sequence[str], types: Mapping[str, ColumnType]) -> Iterator[Said]:
+    """What is wrong with the columns that a step names at ``columns``."""
+    for column in dict.fromkeys(columns):
+        if columns.count(column) > 1:
+            yield "columns", f"{column} stands twice. Delete one"
+        if column not in types:
+            yield "columns", undeclared(column, types)
 
 
 def require_free(what: str, names: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """Pictures of how good timely answers were: K, coverage and errors over event time.
 
 Drawn from ``coverage``, the newest row of each window; many windows are averaged into one point.
+Steps that say something of keys have no windows: what they said is drawn (``said``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +17,15 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.slack import USUAL, Quality
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
+from penstock.lake.history.standing import standing
 from penstock.lake.proof.covered import newest_rows
 from penstock.lake.proof.worth import Worth
 from penstock.lake.proof.worth_told import in_short
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
+from penstock.lake.serve.newest import said_over_time
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
+from penstock.quality.said import said_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,20 +41,39 @@ LEAST, MEAN, WANTED, BEYOND = "#adb5bd", "#0b7285", "#e8590c", "#5f3dc4"
 
 
 def pictures(tables: Tables, pipeline: Pipeline, worths: Mapping[str, Worth]) -> dict[str, str]:
-    """SVG by file name, one a step of which some window is recorded; ``worths`` by step."""
-    found = {}
+    """SVG by file name, one a step that has said something; ``worths`` by step.
+
+    Of a step of windows: one that is recorded.
+    """
+    drawn = {}
     for step in pipeline.specs:
-        rows = newest_rows(Table(tables.coverage(step)))
-        if rows.num_rows:
+        if step.by_key:
+            shown = standing(tables, step)
+            rows = said_over_time(tables, shown) if shown else pa.table({})
+            figure = partial(said_figure, rows)
+        else:
+            rows = newest_rows(Table(tables.coverage(step)))
             quality = pipeline.steps[step.name].quality
-            found[f"timely-{step.name}.svg"] = draw(step, rows, quality, worths.get(step.name))
-    return found
+            figure = partial(_figure, step, rows, quality, worths.get(step.name))
+        if rows.num_rows:
+            drawn[f"timely-{step.name}.svg"] = svg(figure)
+    return drawn
 
 
-def draw(
-    step: StepSpec, rows: pa.Table, quality: Quality | None, worth: Worth | None = None
-) -> str:
-    """One step.
+def svg(figure: "Callable[[], Figure]") -> str:
+    """A figure; the same one always gives the same text."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "penstock", "svg.fonttype": "none"}):
+        out = StringIO()
+        figure().savefig(out, metadata={"Date": None}, format="svg", transparent=True)
+    return out.getvalue()
+
+
+def _figure(
+    step: StepSpec, rows: pa.Table, quality: Quality | None, worth: Worth | None
+) -> "Figure":
+    """Of one step of windows.
 
     Args:
         step: the step.
@@ -58,19 +81,6 @@ def draw(
         quality: its target, if it has one.
         worth: of its slack, if it is known.
     """
-    import matplotlib as mpl
-
-    with mpl.rc_context({"svg.hashsalt": "penstock", "svg.fonttype": "none"}):
-        out = StringIO()
-        _figure(step, rows, quality, worth).savefig(
-            out, metadata={"Date": None}, format="svg", transparent=True
-        )
-    return out.getvalue()
-
-
-def _figure(
-    step: StepSpec, rows: pa.Table, quality: Quality | None, worth: Worth | None
-) -> "Figure":
     from matplotlib.figure import Figure
 
     steered = rows["slack_us"].null_count < rows.num_rows

@@ -4,6 +4,7 @@ Each shard is one step's. A fixed small number, never the business key: a key co
 micro-batch in a Python state store.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,8 +34,17 @@ from penstock.kinds.frame import frame_of
 from penstock.kinds.side import Sides
 from penstock.spark.tick import Status, Tick
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
+SPARE = 256 << 20
+"""Bytes that a worker may keep of one micro-batch for the next; only a seed takes more."""
 Hand: TypeAlias = Callable[[int, int, pa.Table, Tick], pa.Table]
 """Shard, kind, results, and what the shard was told, to packets."""
+
+
+def held() -> int:
+    """Bytes of memory that this process alone has, but for files."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+    return (int(resident) - int(shared)) * PAGE
 
 
 class StateHost(StatefulProcessor):
@@ -54,6 +64,7 @@ class StateHost(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
         state = handle.getMapState("buckets", "bucket long, part int", "content binary")
+        self.before = held()
         self.reducers = {
             name: frame_of(step).reducer(step, state, self.folder, self.sides)
             for name, step in self.steps.items()
@@ -76,13 +87,21 @@ class StateHost(StatefulProcessor):
         step = self.steps[tick.step]
         schema = frame_of(step).wire(step).parts
         parts, seed = (table_in(received, kind, schema) for kind in (PARTIAL, SEED))
+        excluded = received.filter(pc.equal(received["kind"], EXCLUDED))
+        del received, frames
         reduced = self.reducers[tick.step].reduce(tick.advance, parts, seed)
         found = ((LATE, reduced.late), (ANSWER, reduced.answers))
         out = [self.hand(shard, kind, results, tick) for kind, results in found]
-        out.append(received.filter(pc.equal(received["kind"], EXCLUDED)))
         status = Status.of(tick, reduced, classes)
-        out.append(message(shard, STATUS, status.to_json()))
+        out += [excluded, message(shard, STATUS, status.to_json())]
+        del parts, seed, reduced
         yield pa.concat_tables(out).to_pandas()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Allocators are told to keep what they have (``session.KEEP_MEMORY``): not so much."""
+        if held() > self.before + SPARE:
+            pa.default_memory_pool().release_unused()
 
     def close(self) -> None:
         """Nothing to release."""

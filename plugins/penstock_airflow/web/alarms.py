@@ -8,15 +8,12 @@ from typing import Any
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import PenstockError
 from penstock.core.step import StepSpec
-from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import standing, told
 from penstock.lake.serve.newest import newest_said
 from penstock.lake.storage.definition import FormerStep
 from penstock.lake.storage.tables import Tables
 
 SHOWN = 50
-WORDS = {SPEED: "at once", BACKFILL: "of the history"}
-AGAIN, GONE = "by a correction", "taken back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +77,8 @@ def _rows(tables: Tables, step: StepSpec, columns: list[str]) -> tuple[list[Said
     if isinstance(shown.step, FormerStep):
         return [], told(step, shown)
     found = newest_said(tables, shown, step.told_by, SHOWN).to_pylist()
-    rows = [Said([_cell(row[name]) for name in columns], _how(row)) for row in found]
+    rows = [Said([_cell(row[name]) for name in columns], row["how"]) for row in found]
     return rows, told(step, shown) or ("" if rows else "It has said nothing yet.")
-
-
-def _how(row: dict[str, Any]) -> str:
-    return GONE if not row["n_records"] else WORDS.get(row["reason"], AGAIN)
 
 
 def _cell(value: Any) -> str:

@@ -17,7 +17,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
-from penstock_airflow.web.alarms import GONE, SHOWN, alarms
+from penstock.lake.serve.newest import GONE
+from penstock_airflow.web.alarms import SHOWN, alarms
 from penstock_airflow.web.cluster import HEIGHT, WIDTH, told_instant, view
 from penstock_airflow.web.files import served_file
 from penstock_airflow.web.overview import sites, streams

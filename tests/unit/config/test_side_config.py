@@ -69,9 +69,13 @@ def test_other_columns_are_another_step_and_no_side_data_is_the_step_of_before(
         ("{a: old.site, b", "{c: old.site, b",
          "p.yaml:17  steps.fake.load.limits.c  limits has no column c (it has: a, b, lane, speed,"
          " seconds)"),
-        ("{a: old.site", "{a: old.plate", "p.yaml:17  steps.fake.load.limits.a  old.plate is no"
-         " column of the two records (new.site, new.lane, new.speed, old.site, old.lane,"
-         " old.speed)"),
+        ("{a: old.site", "{a: old.seen", "p.yaml:17  steps.fake.load.limits.a  old.seen is no"
+         " column of the two records (new.plate, new.site, new.lane, new.speed, old.plate,"
+         " old.site, old.lane, old.speed)"),
+        ("[site, lane, speed]", "[site, lane, speed, lane]", "p.yaml:16  steps.fake.columns  lane"
+         " stands twice. Delete one"),
+        ("[site, lane, speed]", "[site, plate]", "p.yaml:16  steps.fake.columns  plate is a key,"
+         " which alarms show. Delete it"),
         ("{a: old.site", "{a: old.lane", "p.yaml:17  steps.fake.load.limits.a  limits.a is string,"
          " old.lane long: they can never be equal. Make them alike"),
         ("{a: old.site, b: new.site}", "{a: old.site, b: new.site, lane: old.lane}",
@@ -86,7 +90,8 @@ def test_other_columns_are_another_step_and_no_side_data_is_the_step_of_before(
         ("    keys: [a, b]\n", "", "p.yaml:5  load.limits.keys  "),
         ("limits.seconds", "limits.minutes", "p.yaml:18  steps.fake.alarm  column limits.minutes is"
          " not declared: add it under columns (declared: apart, limits.lane, limits.seconds,"
-         " limits.speed, new.lane, new.site, new.speed, old.lane, old.site, old.speed)"),
+         " limits.speed, new.lane, new.plate, new.site, new.speed, old.lane, old.plate, old.site,"
+         " old.speed)"),
         ("files: limits.csv", "files: s3://limits.csv", "p.yaml:6  load.limits.files  s3:// cannot"
          " be read yet. Name a folder of this machine: mount or copy it"),
         ("{a: string, b: string,", "{a: string, b: string, _version: long,",

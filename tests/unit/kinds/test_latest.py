@@ -83,7 +83,7 @@ PROBLEMS = {
         "p.yaml:8  steps.last_seen.columns  sene is not declared under columns"
         " (declared: delay, plate, seen, site)"]),
     "a column twice": ("[site, seen]", "[site, site]", [
-        "p.yaml:8  steps.last_seen.columns  a column stands twice. Delete one"]),
+        "p.yaml:8  steps.last_seen.columns  site stands twice. Delete one"]),
     "a key among the columns": ("[site, seen]", "[plate]", [
         "p.yaml:7  steps.last_seen.keys  plate is also the name of an answer's column."
         " Rename one"]),

@@ -1,7 +1,10 @@
 """Runs of observations: what is found is what is kept, however they were merged."""
 
+import os
 import random
+import time
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,7 @@ SCHEMA = pa.schema([(HASH, pa.int64()), ("plate", pa.string()), (TIME, pa.int64(
 
 def observations(draw: random.Random, seq: int, count: int) -> pa.Table:
     plates = pa.array([f"plate {draw.randrange(30)}" for _ in range(count)])
-    hashes = hash_rows([pa.chunked_array([plates])], count) % 16
+    hashes = (hash_rows([pa.chunked_array([plates])], count) % 16 - 8) << 60
     times = [draw.randrange(1000) for _ in range(count)]
     columns = [hashes, plates, times, range(seq, seq + count), [NEVER] * count,
                [None if draw.random() < 0.1 else "north" for _ in range(count)]]  # fmt: skip
@@ -33,6 +36,7 @@ def test_what_is_found_holds_the_last_of_each_key(
     tmp_path: Path, keep: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SMALL", 16)
+    monkeypatch.setattr(module, "PIECE", 8)
     draw = random.Random(keep)  # noqa: S311
     runs, manifest = (
         Runs(tmp_path / "runs", partial(trimmed, keys=["plate"], keep=keep)),
@@ -43,7 +47,7 @@ def test_what_is_found_holds_the_last_of_each_key(
         fresh = observations(draw, len(every), draw.randrange(12))
         every += zip(*(fresh[name].to_pylist() for name in ("plate", TIME, SEQ)), strict=True)
         manifest = runs.added(manifest, fresh, number)
-        hashes = np.array(sorted(draw.sample(range(16), 5)), np.int64)
+        hashes = np.array(sorted(draw.sample(range(-8, 8), 5)), np.int64) << 60
         found = runs.found(manifest, hashes, SCHEMA).to_pylist()
         assert {row[HASH] for row in found} <= {*map(int, hashes)}
         for plate in {row["plate"] for row in found}:
@@ -63,11 +67,59 @@ def test_a_merged_run_stays_until_nobody_can_ask_for_it(tmp_path: Path) -> None:
     for number in range(module.FAN):
         former, manifest = manifest, runs.added(manifest, observations(draw, number, 1), number)
     assert len(manifest.runs) == 1
-    every = np.arange(16)
+    every = np.arange(-8, 8) << 60
     assert runs.found(former, every, SCHEMA).num_rows == module.FAN - 1
     nothing = SCHEMA.empty_table()
     runs.added(manifest, nothing, module.FAN + module.REPEATED)
-    assert {path.name for path in tmp_path.iterdir()} == {run.name for run in manifest.runs}
+    assert files(tmp_path) == {run.name for run in manifest.runs}
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.arrow")}
+
+
+def test_a_run_of_a_killed_writer_goes_when_it_is_old(tmp_path: Path) -> None:
+    draw = random.Random(3)  # noqa: S311
+    runs, manifest = Runs(tmp_path, partial(trimmed, keys=["plate"], keep=1)), Manifest()
+    other = runs.added(Manifest(), observations(draw, 0, 1), 0)
+    lost = [runs.added(manifest, observations(draw, 0, 1), 0).runs[0].name for _ in range(2)]
+    for name in (lost[0], other.runs[0].name):
+        long_ago = time.time() - 2 * module.OLD
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    for number in range(module.FAN):
+        manifest = runs.added(manifest, observations(draw, number, 1), number)
+    named = {run.name for run in manifest.runs} | {name for _, name in manifest.merged}
+    assert len(named) == module.FAN + 1
+    assert files(tmp_path) == named | {lost[1], other.runs[0].name}
+
+
+def test_a_piece_at_a_time_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECE", 64)
+    most = list[int]()
+
+    def merged(rows: pa.Table) -> pa.Table:
+        most.append(rows.num_rows)
+        return rows
+
+    draw = random.Random(2)  # noqa: S311
+    runs, manifest = Runs(tmp_path, merged), Manifest()
+    tables = [observations(draw, number * 500, 500) for number in range(module.FAN)]
+    for number, fresh in enumerate(tables):
+        manifest = runs.added(manifest, fresh, number)
+    assert len(manifest.runs) == 1
+    assert max(most) < 1_000  # of 4,000
+    assert sum(most) == 2 * sum(table.num_rows for table in tables)
+    rows = runs.rows(manifest, SCHEMA)
+    assert sorted(rows[SEQ].to_pylist()) == [*range(500 * module.FAN)]
+    assert rows[HASH].to_pylist() == sorted(rows[HASH].to_pylist())
+    assert rows[HASH].num_chunks > 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 1_000])
+def test_ranges_hold_every_hash_once(count: int) -> None:
+    found = module.ranges(count)
+    assert (len(found), found[0][0], found[-1][1]) == (count, -(2**63), 2**63 - 1)
+    assert all(low == high + 1 for (_, high), (low, _) in pairwise(found))
 
 
 def test_sizes_are_classes() -> None:

@@ -1,6 +1,8 @@
 """Pictures of timely answers: what they say is what the table holds."""
 
+import random
 import re
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,6 +10,8 @@ import numpy as np
 import pytest
 
 from penstock.columns import watermark
+from penstock.lake.history.position import position
+from penstock.lake.history.view import answers_at
 from penstock.lake.ingest import door
 from penstock.lake.proof.covered import Recorder, newest_rows
 from penstock.lake.proof.worth import all_worths
@@ -16,6 +20,7 @@ from penstock.quality import pictures as pictures_module
 from penstock.quality.pictures import POINTS, pictures
 from tests.lakes import Lake, make_lake, some_rows
 from tests.laws.test_steered_slack import filled
+from tests.lookups import lookup_lake, seen
 from tests.steps import CASES
 from tests.streams import write_jsonl
 
@@ -91,3 +96,31 @@ def test_of_newest_records_no_size_of_an_error_is_drawn(tmp_path: Path) -> None:
     assert f"slack {lake.step.slack.policy}" in said
     assert "in time" in said
     assert not any("off" in text for text in said)
+
+
+def test_a_picture_says_how_alarms_were_told(tmp_path: Path) -> None:
+    rows = seen(random.Random(3), 90)  # noqa: S311
+    lake = lookup_lake(tmp_path, "consecutive", keep=2)
+    assert drawn(lake) == {}
+    query = lake.query()
+    for number in range(9):
+        write_jsonl(tmp_path / "live" / f"{number}.jsonl", rows[10 * number :][:10])
+        lake.ingest()
+        while query.work():
+            pass
+        if number % 3 == 1:
+            lake.correct()
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    every = answers_at(lake.tables, lake.step, at).to_pylist()
+    every.sort(key=lambda row: (row["through_seq"], row["revision"]))
+    last = {(row["new_seq"], row["old_seq"]): row for row in every}.values()
+    how = {"speed": "at once", "late": "by a correction"}
+    counts = Counter(how[r["reason"]] if r["n_records"] else "taken back" for r in last)
+    assert len(counts) == 3
+    found = drawn(lake)
+    said = ", ".join(
+        f"{counts[name]} {name}" for name in ("at once", "by a correction", "taken back")
+    )
+    assert said in words(found["timely-s.svg"])
+    assert found == drawn(lake), "the same tables give the same picture"

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from penstock.config.model import ColumnName, Model, Name, alike
 from penstock.config.side import joins, wrong_loads
 from penstock.config.slack import SlackConfig
-from penstock.config.step import Given, Said, StepConfig, require_free, undeclared, whole_span
+from penstock.config.step import Given, Said, StepConfig, require_free, whole_span, wrong_columns
 from penstock.core.expression import Column
 from penstock.core.measure import ColumnType
 from penstock.core.window import MILLISECOND, WindowSpec, micros
@@ -110,9 +110,7 @@ class CustomConfig(StepConfig):
 
     def own_problems(self, given: Given) -> Iterator[Said]:
         """Of what it reads and makes, and of the code as far as it can be seen unexecuted."""
-        for column in self.columns:
-            if column not in given.types:
-                yield "columns", undeclared(column, given.types)
+        yield from wrong_columns(self.columns, given.types)
         for column in self.makes:
             if column not in self.keys:
                 yield f"makes.{column}", f"{column} is no key. Name it at keys, or delete it"

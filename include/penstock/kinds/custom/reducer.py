@@ -52,9 +52,9 @@ class Reducer:
         else:
             told, waits = self._parted(parts, advance.since)
         answers = self._told(kept, told, advance.marks)
-        self.state.add(advance, kept, self.merged(told))
+        self.state.add(advance, kept, told)
         if self.wire.step.by_span:
-            self.waiting.add(advance, waiting, self._by_span(waits))
+            self.waiting.add(advance, waiting, waits)
         records = int(np.asarray(parts[COUNTED]).sum())
         classes = Classes()
         classes.count(records, np.empty(0, np.int64), 0)

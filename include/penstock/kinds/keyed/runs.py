@@ -5,19 +5,25 @@ in pages that the operating system keeps in memory while there is room. So a sta
 than memory, and a restart reads nothing. Runs of about one size are merged, as their
 kind says: what need not be kept any more goes then. Source: log-structured merge trees, tiered.
 
-A manifest says which runs there are. Whoever keeps it keeps the state: a run that none names is
-nothing, and one that was merged stays for a while, for a micro-batch that is repeated.
+What is merged, is merged by ranges of hashes, and what is found is copied: so memory is taken for a
+piece of a state, however large it is.
+
+A manifest says which runs there are. Whoever keeps it keeps the state. A run that was merged stays
+for a while, for a micro-batch that is repeated; one that none names is of a writer that was killed,
+and goes when it is old.
 """
 
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from functools import partial
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 
@@ -27,13 +33,17 @@ FAN = 8
 """So many runs of one size become one."""
 SMALL = 4_096
 """Rows; smaller runs are of one size."""
+PIECE = 1 << 19
+"""Rows that are merged at once, and written as one batch, about: keys fall evenly on hashes."""
 REPEATED = 16
 """Micro-batches for which a merged run stays."""
+OLD = 86_400.0
+"""Seconds; whoever wrote a run and could yet name it has ended by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A file, and how many rows it holds."""
+    """A file, below the folder of all states, and how many rows it holds."""
 
     name: str
     rows: int
@@ -54,10 +64,12 @@ class Manifest:
     Attributes:
         runs: those that count, the oldest first.
         merged: those that do no more, each with the micro-batch that merged it.
+        folder: where only this state's runs lie.
     """
 
     runs: tuple[Run, ...] = ()
-    merged: tuple[tuple[int, str], ...] = field(default=())
+    merged: tuple[tuple[int, str], ...] = ()
+    folder: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 class Runs:
@@ -79,60 +91,83 @@ class Runs:
             hashes: in order, each once.
             schema: of a run.
         """
-        tables = [self._found(run, hashes) for run in manifest.runs]
-        return pa.concat_tables([schema.empty_table(), *tables])
+        return pa.concat_tables([schema.empty_table(), *self._found(manifest.runs, hashes)])
 
     def rows(self, manifest: Manifest, schema: pa.Schema) -> pa.Table:
         """All rows, merged or not."""
-        tables = [self._opened(run) for run in manifest.runs]
-        return pa.concat_tables([schema.empty_table(), *tables])
+        batches = [batch for run in manifest.runs for batch in self._opened(run)]
+        return pa.Table.from_batches(batches, schema)
 
     def emptied(self, manifest: Manifest, number: int) -> Manifest:
         """The state without rows, after a micro-batch."""
         gone = tuple((number, run.name) for run in manifest.runs)
-        return Manifest((), (*manifest.merged, *gone))
+        return replace(manifest, runs=(), merged=(*manifest.merged, *gone))
 
-    def _found(self, run: Run, hashes: Longs) -> pa.Table:
-        table = self._opened(run)
-        there = np.asarray(table[HASH].chunk(0))
-        low, high = (np.searchsorted(there, hashes, side) for side in ("left", "right"))
-        count = high - low
-        nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        return table.take(pa.array(np.repeat(low, count) + nth))
+    def _found(self, runs: Sequence[Run], hashes: Longs) -> Iterator[pa.Table]:
+        for batch in (batch for run in runs for batch in self._opened(run)):
+            there = np.asarray(batch[HASH])
+            asked = hashes[_rows(hashes, int(there[0]), int(there[-1]))]
+            low, high = (np.searchsorted(there, asked, side) for side in ("left", "right"))
+            count = high - low
+            nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+            yield pa.table(batch.take(pa.array(np.repeat(low, count) + nth)))
 
     def added(self, manifest: Manifest, fresh: pa.Table, number: int) -> Manifest:
         """The state with more rows; runs are merged where there are many of one size.
 
         Args:
             manifest: of the state before.
-            fresh: the rows.
+            fresh: the rows, merged or not, in any order.
             number: of the micro-batch.
         """
         manifest = self._forgotten(manifest, number)
-        if not fresh.num_rows:
-            return manifest
-        manifest = replace(manifest, runs=(*manifest.runs, self._written(fresh)))
+        write, former = partial(self._written, manifest.folder), manifest
+        if fresh.num_rows and (run := write(fresh.num_rows, partial(_within, fresh))):
+            manifest = replace(manifest, runs=(*manifest.runs, run))
         while some := _too_many(manifest.runs):
-            table = self.merged(pa.concat_tables([self._opened(run) for run in some]))
+            batches = [batch for run in some for batch in self._opened(run)]
+            run = write(sum(run.rows for run in some), partial(_between, batches))
             left = tuple(run for run in manifest.runs if run not in some)
             merged = (*manifest.merged, *((number, run.name) for run in some))
-            manifest = Manifest((self._written(table), *left), merged)
+            manifest = replace(manifest, runs=(*([run] if run else []), *left), merged=merged)
+        if manifest.merged != former.merged:
+            self._sweep(manifest)
         return manifest
 
-    def _written(self, table: pa.Table) -> Run:
-        order = np.argsort(np.asarray(table[HASH]), kind="stable")
-        table = table.take(pa.array(order)).combine_chunks()
-        name = f"{uuid.uuid4().hex}.arrow"
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def _written(
+        self, folder: str, rows: int, within: Callable[[int, int], pa.Table]
+    ) -> Run | None:
+        """A run of some rows, or none if nothing is left of them.
+
+        Args:
+            folder: of the state.
+            rows: how many there are, merged or not.
+            within: those whose hashes are of a range: the least, and the greatest.
+        """
+        pieces = (self._piece(within(*each)) for each in ranges(-(-rows // PIECE)))
+        some = (piece for piece in pieces if piece.num_rows)
+        if (first := next(some, None)) is None:
+            return None
+        name, count = f"{folder}/{uuid.uuid4().hex}.arrow", 0
+        (self.folder / folder).mkdir(parents=True, exist_ok=True)
         with (self.folder / name).open("xb") as file:
-            with pa.ipc.new_file(file, table.schema) as writer:
-                writer.write_table(table)
+            with pa.ipc.new_file(file, first.schema) as writer:
+                for piece in chain([first], some):
+                    writer.write_table(piece)
+                    count += piece.num_rows
             file.flush()
             os.fsync(file.fileno())
-        return Run(name, table.num_rows)
+        return Run(name, count)
 
-    def _opened(self, run: Run) -> pa.Table:
-        return pa.ipc.open_file(pa.memory_map(str(self.folder / run.name))).read_all()
+    def _piece(self, rows: pa.Table) -> pa.Table:
+        """What is kept of them, in order, as one batch."""
+        kept = self.merged(rows)
+        order = np.argsort(np.asarray(kept[HASH]), kind="stable")
+        return kept.take(pa.array(order)).combine_chunks()
+
+    def _opened(self, run: Run) -> list[pa.RecordBatch]:
+        reader = pa.ipc.open_file(pa.memory_map(str(self.folder / run.name)))
+        return [reader.get_batch(number) for number in range(reader.num_record_batches)]
 
     def _forgotten(self, manifest: Manifest, number: int) -> Manifest:
         """Remove files of runs that were merged long ago."""
@@ -141,6 +176,40 @@ class Runs:
             (self.folder / name).unlink(missing_ok=True)
         left = tuple(each for each in manifest.merged if each[1] not in old)
         return replace(manifest, merged=left)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove what no manifest names and nobody writes any more."""
+        known = {run.name for run in manifest.runs} | {name for _, name in manifest.merged}
+        there = {path: path.stat().st_mtime for path in (self.folder / manifest.folder).iterdir()}
+        for path, when in there.items():
+            if f"{manifest.folder}/{path.name}" not in known and when < max(there.values()) - OLD:
+                path.unlink(missing_ok=True)
+
+
+def ranges(count: int) -> list[tuple[int, int]]:
+    """Cut all hashes into so many ranges: the least and the greatest of each."""
+    cuts = [(nth << 64) // count - (1 << 63) for nth in range(count + 1)]
+    return [(low, high - 1) for low, high in pairwise(cuts)]
+
+
+def _rows(hashes: Longs, least: int, greatest: int) -> slice:
+    """Those of a range, of hashes in order."""
+    return slice(hashes.searchsorted(least), hashes.searchsorted(greatest, "right"))
+
+
+def _within(table: pa.Table, least: int, greatest: int) -> pa.Table:
+    """Rows with hashes of a range, in any order."""
+    hashes = table[HASH]
+    return table.filter(pc.and_(pc.less_equal(least, hashes), pc.less_equal(hashes, greatest)))
+
+
+def _between(batches: Sequence[pa.RecordBatch], least: int, greatest: int) -> pa.Table:
+    """Rows with hashes of a range, of batches in order."""
+    found = []
+    for batch in batches:
+        mine = _rows(np.asarray(batch[HASH]), least, greatest)
+        found.append(batch.slice(mine.start, mine.stop - mine.start))
+    return pa.Table.from_batches(found)
 
 
 def _too_many(runs: Sequence[Run]) -> list[Run]:

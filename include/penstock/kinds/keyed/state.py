@@ -46,7 +46,7 @@ class KeyedState:
         if stored is not None:
             manifest = pickle.loads(stored[0])  # noqa: S301  written by ``add``
         if seed.num_rows:
-            manifest = self.runs.added(manifest, self.runs.merged(seed), advance.number)
+            manifest = self.runs.added(manifest, seed, advance.number)
         return manifest
 
     def found(self, manifest: Manifest, hashes: Longs, schema: pa.Schema) -> pa.Table:
@@ -54,5 +54,5 @@ class KeyedState:
         return self.runs.found(manifest, hashes, schema)
 
     def add(self, advance: Advance, manifest: Manifest, fresh: pa.Table) -> None:
-        """Keep the rows of a micro-batch, too."""
+        """Keep the rows of a micro-batch, too, merged or not."""
         write_state(self.state, self.at, lambda: self.runs.added(manifest, fresh, advance.number))

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from penstock.config.model import ColumnName
-from penstock.config.step import Given, Said, StepConfig, require_free, undeclared, whole_span
+from penstock.config.step import Given, Said, StepConfig, require_free, whole_span, wrong_columns
 from penstock.core.expression import Column
 from penstock.core.window import WindowSpec, micros
 from penstock.kinds.latest.spec import WHEN, WHICH, LatestSpec
@@ -30,8 +30,6 @@ class LatestConfig(StepConfig):
     @classmethod
     def _names_are_free(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         require_free("column", value)
-        if len(set(value)) < len(value):
-            raise ValueError("a column stands twice. Delete one")
         return value
 
     @field_validator("every")
@@ -62,9 +60,7 @@ class LatestConfig(StepConfig):
 
     def own_problems(self, given: Given) -> Iterator[Said]:
         """Of the columns to keep."""
-        for column in self.columns:
-            if column not in given.types:
-                yield "columns", undeclared(column, given.types)
+        yield from wrong_columns(self.columns, given.types)
 
     def answered(self) -> Iterator[str]:
         """The newest record's instant and position, and what is kept of it."""

@@ -10,7 +10,7 @@ from penstock.config.expression import parse_where
 from penstock.config.model import ColumnName, Model, Name
 from penstock.config.side import joins, wrong_loads
 from penstock.config.slack import SlackConfig
-from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
+from penstock.config.step import Given, Said, StepConfig, problem_of, wrong_columns
 from penstock.core.expression import Column, Expression
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
@@ -50,7 +50,7 @@ class LookupConfig(StepConfig):
         " new.x or old.x.",
     )
     alarm: str = Field(
-        description="Condition over new.x and old.x of these columns, x of side data as NAME.x,"
+        description="Condition over new.x and old.x of keys and columns, x of side data as NAME.x,"
         " and apart, the seconds between the two."
     )
     slack: SlackConfig = Field(
@@ -94,19 +94,17 @@ class LookupConfig(StepConfig):
     def own_problems(self, given: Given) -> Iterator[Said]:
         """Of the columns to keep, of what is looked up, and of the condition."""
         types, sides = given.types, given.sides
-        missing = [column for column in self.columns if column not in types]
-        for column in missing:
-            yield "columns", undeclared(column, types)
-        if missing:
-            return
-        wrong = [*self._wrong_loads(types, sides)]
+        shown = [key for key in self.keys if key in self.columns]
+        wrong = [*wrong_columns(self.columns, types)]
+        wrong += [("columns", f"{key} is a key, which alarms show. Delete it") for key in shown]
+        if not wrong and all(key in types for key in self.keys):
+            wrong += self._wrong_loads(types, sides)
+            wrong += [] if wrong else problem_of("alarm", lambda: self._alarm(types, sides))
         yield from wrong
-        if not wrong:
-            yield from problem_of("alarm", lambda: self._alarm(types, sides))
 
     def _seen(self, types: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
         """What is known of the two records."""
-        return {f"{side}.{c}": types[c] for side in (NEW, OLD) for c in self.columns}
+        return {f"{side}.{c}": types[c] for side in (NEW, OLD) for c in (*self.keys, *self.columns)}
 
     def _alarm(self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]) -> Expression:
         beside = {c.name: c.type for join in joins(self.load, sides) for c in join.found}

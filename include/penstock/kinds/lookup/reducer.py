@@ -1,5 +1,6 @@
 """Reduce: each record is compared with what is kept of its key."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +29,8 @@ class Reducer:
 
     def __init__(self, step: LookupSpec, state: State, folder: Path, sides: Sides) -> None:
         self.step, self.wire, self.sides = step, Wire(step), sides
-        self.state = KeyedState(state, folder, self._trimmed)
-
-    def _trimmed(self, observations: pa.Table) -> pa.Table:
-        return trimmed(observations, self.step.key_names, self.step.keep)
+        kept = partial(trimmed, keys=step.key_names, keep=step.keep)
+        self.state = KeyedState(state, folder, kept)
 
     def reduce(self, advance: Advance, parts: pa.Table, seed: pa.Table) -> Reduced:
         """Compare a micro-batch's records, and keep them.
@@ -47,7 +46,7 @@ class Reducer:
         pool = pa.concat_tables([before, parts])
         fresh = np.arange(before.num_rows, pool.num_rows)
         told = Search(self.step, pool, self.sides).found(fresh)
-        self.state.add(advance, manifest, self._trimmed(parts))
+        self.state.add(advance, manifest, parts)
         late, on_time = len(told.late), len(fresh) - len(told.late)
         classes = Classes()
         classes.count(len(fresh), np.asarray(pool[TIME])[told.late], 0)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.columns.arrays import Bools, Longs
 from penstock.columns.expressions import true_for
 from penstock.columns.groups import group
+from penstock.columns.types import ARROW
 from penstock.kinds.keyed.kept import NEVER, Compared, Pool, compared
 from penstock.kinds.keyed.runs import SEQ, TIME
 from penstock.kinds.lookup.spec import APART, LookupSpec, Pairs
@@ -99,8 +100,9 @@ class Search:
         apart = np.abs(self.times[new] - self.times[old])
         columns = {APART.name: pa.chunked_array([apart / SECOND])}
         for side, rows in (("new", pa.array(new)), ("old", pa.array(old))):
-            for column in step.observed:
-                columns[f"{side}.{column.name}"] = self.pool[column.name].take(rows)
+            for column in step.compared:
+                values = self.pool[column.name].take(rows)
+                columns[f"{side}.{column.name}"] = values.cast(ARROW[column.type])
         for join in step.sides:
             columns |= looked_up(join, columns, self.seqs[new], self.sides)
         holds: Bools = np.asarray(true_for(step.alarm, pa.table(columns)))

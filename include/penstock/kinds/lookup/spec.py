@@ -71,6 +71,11 @@ class LookupSpec(StepSpec):
         return self.kept
 
     @property
+    def compared(self) -> tuple[Column, ...]:
+        """Columns of both records that the condition may name."""
+        return (*self.keys, *self.observed)
+
+    @property
     def looked_up(self) -> tuple[SideJoin, ...]:
         """For each pair."""
         return self.sides

@@ -63,7 +63,7 @@ def alarms(
 
 def _known_by(step: LookupSpec) -> list[Column]:
     start = F.timestamp_micros(_floor(F.unix_micros("new_time"), step.window.size))
-    keys = [F.col(f"`new.{key}$`").alias(key) for key in step.key_names]
+    keys = [F.col(f"`new.{key}`").alias(key) for key in step.key_names]
     return [start.alias("window_start"), *keys, F.col("new_seq"), F.col("old_seq")]
 
 
@@ -125,11 +125,10 @@ def _sides(records: DataFrame, step: LookupSpec) -> Callable[[str], DataFrame]:
     """A record's columns as those of one side of a pair."""
 
     def side(name: str) -> DataFrame:
-        shown = [F.col(c.name).alias(f"{name}.{c.name}") for c in step.observed]
-        keys = [F.col(k).alias(f"{name}.{k}$") for k in step.key_names]
+        shown = [F.col(c.name).alias(f"{name}.{c.name}") for c in step.compared]
         return records.select(
             F.col("arrival_seq").alias(f"{name}_seq"), F.col("event_time").alias(f"{name}_time"),
-            *keys, *shown,
+            *shown,
         )  # fmt: skip
 
     return side
@@ -143,7 +142,7 @@ def _near(new: DataFrame, old: DataFrame, step: LookupSpec) -> DataFrame:
     stretches = F.array(*(mine + F.lit(n * width) for n in (-1, 0, 1)))
     new = new.withColumn("stretch$", F.explode(stretches))
     old = old.withColumn("stretch$", _floor(F.unix_micros("old_time"), width))
-    keys = [F.col(f"`new.{k}$`") == F.col(f"`old.{k}$`") for k in step.key_names]
+    keys = [F.col(f"`new.{k}`") == F.col(f"`old.{k}`") for k in step.key_names]
     alike = reduce(lambda a, b: a & b, keys, new["stretch$"] == old["stretch$"])
     return new.join(old, alike & (F.col("old_seq") < F.col("new_seq")))
 

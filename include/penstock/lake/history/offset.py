@@ -11,7 +11,7 @@ from typing import Any, Self
 from penstock.core.batch_size import BatchSize
 from penstock.core.slack import WatermarkState
 
-FORM = 10
+FORM = 11
 """Of what a checkpoint holds: offsets and the reducer's state. Raise it with any change of either:
 a checkpoint of another form is not gone on with, but rebuilt from the log."""
 

@@ -2,9 +2,17 @@
 
 import pyarrow as pa
 
+from penstock.lake.history.position import BACKFILL, SPEED
 from penstock.lake.history.standing import Standing
 from penstock.lake.history.unread import answers, asking, pair, quoted
+from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.tables import Tables
+
+AT_ONCE, HISTORY, AGAIN, GONE = "at once", "of the history", "by a correction", "taken back"
+"""How something was said last."""
+HOW = f"""CASE WHEN n_records = 0 THEN '{GONE}' WHEN reason = '{SPEED}' THEN '{AT_ONCE}'
+    WHEN reason = '{BACKFILL}' THEN '{HISTORY}' ELSE '{AGAIN}' END"""
+"""The same in SQL, of the last revision of an answer."""
 
 
 def newest_said(tables: Tables, shown: Standing, told_by: str, limit: int) -> pa.Table:
@@ -31,8 +39,27 @@ def newest_said(tables: Tables, shown: Standing, told_by: str, limit: int) -> pa
         ).fetchall()
         seq, told = last[-1] if last else (0, 0)
         return connection.sql(
-            f"FROM answer WHERE through_seq > {seq} OR (through_seq = {seq} AND {made} >= {told})"
-            f" QUALIFY row_number() OVER (PARTITION BY {pair(step)}"
-            " ORDER BY through_seq DESC, revision DESC) = 1"
-            f" ORDER BY {order}, {pair(step)} LIMIT {limit}"
+            f"SELECT *, {HOW} AS how FROM answer WHERE"  # noqa: S608
+            f" through_seq > {seq} OR (through_seq = {seq} AND {made} >= {told})"
+            f" QUALIFY {_last(step)} ORDER BY {order}, {pair(step)} LIMIT {limit}"
         ).to_arrow_table()
+
+
+def said_over_time(tables: Tables, shown: Standing) -> pa.Table:
+    """How many answers were said last in which way: ``window_start``, ``how``, ``n``.
+
+    Raises:
+        DamagedTableError: a data file is not whole; names it.
+    """
+    with asking({"answer": answers(tables, shown.step, shown.at)}) as connection:
+        return connection.sql(
+            f"WITH last AS (SELECT window_start, {HOW} AS how FROM answer"  # noqa: S608
+            f" QUALIFY {_last(shown.step)})"
+            " SELECT window_start, how, count(*) AS n FROM last GROUP BY ALL ORDER BY ALL"
+        ).to_arrow_table()
+
+
+def _last(step: Definition) -> str:
+    """SQL: whether a row is the last revision of its answer."""
+    by = "ORDER BY through_seq DESC, revision DESC"
+    return f"row_number() OVER (PARTITION BY {pair(step)} {by}) = 1"
