@@ -4,12 +4,13 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from playwright.sync_api import Browser, Page, expect
@@ -120,6 +121,18 @@ def in_force(page: Page) -> set[Alarm]:
     return {alarm for alarm, said in shown(page).items() if said != "taken back"}
 
 
+def stopped(here: Embedded) -> None:
+    here.rest().stop_stream()
+    assert eventually(lambda: here.stream.state == "stopped"), here.stream
+
+
+def started_again(here: Embedded) -> None:
+    airflow = here.rest()
+    again = airflow.runs("stream__plates", "scheduled")[0]
+    airflow.pause("stream__plates", paused=False)
+    airflow.clear(again, "stream")
+
+
 def test_history_is_taken_in_by_the_form_and_by_a_backfill(
     here: Embedded, page: Page, sightings: Sightings
 ) -> None:
@@ -163,12 +176,9 @@ def test_live_sightings_are_compared_with_all_of_it_after_a_restart_too(
     mine = next(alarm for alarm in shown(page) if alarm[0] == "P07")
     assert (mine[2], shown(page)[mine]) == ("elsewhere", "at once")
 
-    airflow.stop_stream()
-    assert eventually(lambda: here.stream.state == "stopped"), here.stream
+    stopped(here)
     sightings.write("live", "1.jsonl", (live + SOON / 2, "P08", "y"))
-    again = airflow.runs("stream__plates", "scheduled")[0]
-    airflow.pause("stream__plates", paused=False)
-    airflow.clear(again, "stream")
+    started_again(here)
     assert eventually(lambda: in_force(page) == sightings.alarms()), here.stream
     assert ("P08", "x", "y", f"{live + SOON / 2:%Y-%m-%d %H:%M:%S}") in in_force(page)
 
@@ -191,13 +201,60 @@ def test_a_late_sighting_takes_an_alarm_back_and_reveals_another(
     expect(row).to_contain_text(str(len(true)))
 
 
-def test_an_alarm_that_is_dropped_makes_the_audit_red(here: Embedded, page: Page) -> None:
-    uri = here.tables.answers(here.pipeline.specs[0]).uri
-    table = DeltaTable(uri)
-    rows = table.to_pyarrow_table()
-    write_deltalake(table, rows.slice(1), mode="overwrite")
+def dropped(rows: pa.Table) -> pa.Table:
+    return rows.slice(1)
+
+
+def doubled(rows: pa.Table) -> pa.Table:
+    return pa.concat_tables([rows, rows.slice(0, 1)])
+
+
+def invented(rows: pa.Table) -> pa.Table:
+    """One more, of a record that is of another plate."""
+    false = rows.slice(0, 1)
+    at = rows.schema.get_field_index("old_seq")
+    false = false.set_column(at, rows.schema.field(at), rows["old_seq"].slice(1, 1))
+    return pa.concat_tables([rows, false])
+
+
+def assert_red(here: Embedded, page: Page) -> None:
     airflow: Rest = here.rest()
     with pytest.raises(RunFailedError, match="audit found what must not be"):
         airflow.finish(airflow.start("audit__plates"))
     page.goto("/penstock/")
     expect(page.get_by_role("row", name=re.compile("^plates Failed"))).to_be_visible()
+
+
+@pytest.mark.parametrize("falsified", [dropped, doubled, invented])
+def test_a_falsified_alarm_makes_the_audit_red(
+    here: Embedded, page: Page, falsified: Callable[[pa.Table], pa.Table]
+) -> None:
+    table = DeltaTable(here.tables.answers(here.pipeline.specs[0]).uri)
+    true = table.to_pyarrow_table().combine_chunks()
+    write_deltalake(table, falsified(true), mode="overwrite")
+    try:
+        assert_red(here, page)
+    finally:
+        write_deltalake(table, true, mode="overwrite")
+
+
+def test_a_changed_state_makes_the_audit_red(
+    here: Embedded, page: Page, sightings: Sightings
+) -> None:
+    airflow = here.rest()
+    audit = airflow.finish(airflow.start("audit__plates"))
+    assert audit.state == "success", "what was falsified is put right"
+    stopped(here)
+    for path in Path(here.tables.checkpoint()).rglob("*.arrow"):
+        rows = pa.ipc.open_file(path.read_bytes()).read_all()
+        forged = pa.array(["elsewhere"] * rows.num_rows)
+        rows = rows.set_column(rows.schema.get_field_index("site"), "site", forged)
+        with pa.ipc.new_file(path, rows.schema) as writer:
+            writer.write_table(rows)
+    last = max(at for at, plate, _ in sightings.rows if plate == "P09")
+    sightings.write("live", "3.jsonl", (last + SOON / 3, "P09", "elsewhere"))
+    started_again(here)
+    assert eventually(lambda: here.sealed() == len(sightings.rows)), here.stream
+    (missed,) = sightings.alarms() - in_force(page)
+    assert missed[0] == "P09"
+    assert_red(here, page)

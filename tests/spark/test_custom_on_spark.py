@@ -25,6 +25,7 @@ from tests.custom import (
     truth,
     write_code,
 )
+from tests.doubles import RecordingPulse
 from tests.forgery import Forger, Row, assert_red, audited
 from tests.lakes import Lake, make_lake, some_rows
 from tests.lookups import NOBODY
@@ -49,13 +50,18 @@ def feed(home: Path, step: dict[str, Any]) -> Lake:
     return lake
 
 
+def weighed_after_six(pulse: RecordingPulse) -> bool:
+    """Whether six blocks are answered, and the stream has told how large its states are."""
+    return pulse.steps.get("s", {}).get("block", 0) >= 6 and pulse.figures.get("state_bytes", 0) > 0
+
+
 @pytest.mark.parametrize("step", [PAIRS, PAIRS | EVERY], ids=["at once", "every 40 s"])
 def test_a_history_a_lost_checkpoint_and_an_audit(
     quick: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", BLOCK)
     lake = feed(tmp_path, step)
-    answer(quick, lake, 1, lambda pulse: pulse.steps.get("s", {}).get("block", 0) >= 6)
+    answer(quick, lake, 1, weighed_after_six)
     check_timely(lake)
     shutil.rmtree(lake.checkpoint)
     answer(quick, lake, 3 * BLOCK, shards=2)
