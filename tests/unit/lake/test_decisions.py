@@ -11,7 +11,7 @@ from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.step import StepSpec
 from penstock.lake.log import blocks, files, proposed
 from penstock.lake.log.blocks import EventTimes, decisions_of
-from penstock.lake.log.files import Decided, Place, decide, decided, owner
+from penstock.lake.log.files import Decided, Place, decide, decided, planned_path
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 from tests.doubles import NOON, FixedClock
@@ -65,14 +65,14 @@ def test_what_the_next_plan_takes_depends_on_some_decisions_only() -> None:
 
 def test_a_place_names_the_file_that_lies_there_else_the_longest_path_it_ends_with() -> None:
     paths = ["a", "live/a", "other/b"]
-    assert owner("/data/old/a", paths) == "a"
-    assert owner("/data/live/a", paths) == "live/a"
-    assert owner("/data/b", paths) is None
-    assert owner("/data/extra", paths) is None
+    assert planned_path("/data/old/a", paths) == "a"
+    assert planned_path("/data/live/a", paths) == "live/a"
+    assert planned_path("/data/b", paths) is None
+    assert planned_path("/data/extra", paths) is None
     wholes = {path: f"/data/live/{path}" for path in paths}
-    assert owner("/data/live/a", paths, wholes) == "a"
-    assert owner("/data/live/live/a", paths, wholes) == "live/a"
-    assert owner("/elsewhere/live/a", paths, wholes) == "live/a"
+    assert planned_path("/data/live/a", paths, wholes) == "a"
+    assert planned_path("/data/live/live/a", paths, wholes) == "live/a"
+    assert planned_path("/elsewhere/live/a", paths, wholes) == "live/a"
 
 
 def slack(span: int) -> SlackSpec:

@@ -317,7 +317,7 @@ class Amendment:
             numbers |= {
                 r["arrival_seq"]
                 for r in self._refused
-                if files.owner(r["place"], wholes, wholes) == one.item.path
+                if files.planned_path(r["place"], wholes, wholes) == one.item.path
                 and one.plan.first_seq <= r["arrival_seq"]
                 and (end is None or r["arrival_seq"] < end)
             }

@@ -40,7 +40,7 @@ from penstock.lake.ingest.spread import Job, spread
 from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE
-from penstock.lake.log.files import DETAIL, Decided, decided, owner
+from penstock.lake.log.files import DETAIL, Decided, decided, planned_path
 from penstock.lake.log.freezes import Freezes
 from penstock.lake.storage.commit import ConflictError, Table
 from penstock.lake.storage.drafts import Drafts, Gathered
@@ -309,7 +309,11 @@ class Door:
         stands = self._standing(plan, self.quarantine, ["arrival_seq", "place", "detail"])
         known = {r["place"] for r in stands.to_pylist() if r["detail"] == DETAIL}
         paths = [item.path for item in plan.items]
-        held = {(plan.number, path) for place in known if (path := owner(place, paths)) is not None}
+        held = {
+            (plan.number, path)
+            for place in known
+            if (path := planned_path(place, paths)) is not None
+        }
         return replace(decisions, given_up=held & decisions.given_up)
 
     def _by(self, plan: Plan) -> Terms:

@@ -76,7 +76,7 @@ class Decided:
         )
 
 
-def owner(
+def planned_path(
     place: str, paths: Collection[str], wholes: Mapping[str, str] | None = None
 ) -> str | None:
     """Which file of a plan a refused record's place names, wherever the source lay then.
