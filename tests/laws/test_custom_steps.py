@@ -9,6 +9,8 @@ from penstock.lake.history.balance import balance
 from penstock.lake.history.position import position
 from penstock.lake.history.taken import taken
 from penstock.lake.ingest import door as door_module
+from penstock.lake.storage import read
+from penstock.spark import scan
 from tests.custom import (
     EVERY,
     FUSSY,
@@ -37,6 +39,8 @@ def test_whoever_dies_whenever_what_is_said_is_the_log_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], seed: int
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
+    monkeypatch.setattr(scan, "KEPT", 4)
+    monkeypatch.setattr(read, "PIECE", 3)
     world = CustomWorld(tmp_path, step, seed)
     lake = world.lake
     with deadly_commits(world.death):

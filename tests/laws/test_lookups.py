@@ -10,6 +10,8 @@ from penstock.kinds.lookup.spec import Pairs
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
+from penstock.lake.storage import read
+from penstock.spark import scan
 from tests import lookup_model as model
 from tests.doubles import deadly_commits
 from tests.lakes import Lake
@@ -38,8 +40,13 @@ def fed(tmp_path: Path) -> Callable[[Pairs, random.Random], Lake]:
 @pytest.mark.parametrize("pairs", [*Pairs])
 @pytest.mark.parametrize("seed", range(3))
 def test_any_micro_batches_tell_the_same_alarms(
-    fed: Callable[[Pairs, random.Random], Lake], pairs: Pairs, seed: int
+    fed: Callable[[Pairs, random.Random], Lake],
+    monkeypatch: pytest.MonkeyPatch,
+    pairs: Pairs,
+    seed: int,
 ) -> None:
+    monkeypatch.setattr(scan, "KEPT", 7)
+    monkeypatch.setattr(read, "PIECE", 3)
     draw = random.Random(seed)  # noqa: S311
     lake = fed(pairs, draw)
     query = lake.query(blocks=draw.randint(1, 3))

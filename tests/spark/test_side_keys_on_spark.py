@@ -1,4 +1,5 @@
-"""Keys of side data of every type: stream, correction and audit find what plain Python finds."""
+"""Keys of side data of every type, and conditions by event time: stream, correction and audit find
+what plain Python finds."""
 
 import random
 from datetime import UTC, datetime
@@ -6,11 +7,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.kinds.lookup import raw
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.spark.correct import correct_pipeline
@@ -31,9 +34,9 @@ TYPES = {"code": pa.int64(), "live": pa.bool_(), "site": pa.string(),
 """Doubles are refused: they do not compare safely."""
 STEP = MOVED | {
     "columns": ["code", "live", "since"],
-    "load": {"limits": {"code": "old.code", "live": "new.live", "site": "new.site",
-                        "since": "old.since"}},
-    "alarm": "new.code <> old.code AND apart < limits.seconds AND new.site <> 'b'",
+    "load": {"limits": {"code": "earlier.code", "live": "new.live", "site": "new.site",
+                        "since": "later.since"}},
+    "alarm": "later.code > earlier.code AND apart < limits.seconds AND new.site <> 'b'",
 }  # fmt: skip
 LOAD = {"limits": {"files": "limits.parquet", "keys": [*TYPES],
                    "columns": {"code": "long", "live": "boolean", "site": "string",
@@ -63,7 +66,19 @@ def test_keys_of_every_type(
     correct_pipeline(quick, lake.tables, lake.pipeline, lake.clock, "r")
     found = alarms(answers_in_force(lake.tables, lake.step))
     assert found == model.true_pairs(logged(lake), "consecutive")
-    assert {rows[old]["since"] for old, _ in found} == {*WHENS}
+    assert {rows[new]["since"] for _, new in found} >= {*WHENS}
+    disordered = [
+        (old, new) for old, new in found if rows[old]["event_time"] > rows[new]["event_time"]
+    ]
+    assert disordered
+    record = pa.Table.from_pylist([row | {"_seq": seq} for seq, row in enumerate(rows)])
+    with duckdb.connect() as connection:
+        connection.register("record", record)
+        connection.register("limits", file)
+        config = lake.pipeline.steps["s"]
+        sql = raw.answers(lake.step, config, {"limits": "limits"})
+        told = connection.sql(f"SELECT old_seq, new_seq FROM ({sql})").fetchall()
+    assert {*told} == found
     verdict = audited(quick, lake)
     assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
     assert verdict.row["answers_compared"] == len(found)
@@ -74,12 +89,12 @@ def matches_by(limits: dict[Any, int], rows: list[dict[str, Any]]) -> Any:
 
     def matches(one: model.Record, other: model.Record, pairs: Any) -> bool:
         del pairs
-        before, after = sorted((one, other), key=lambda record: record.seq)
-        old, new = rows[before.seq], rows[after.seq]
-        keys = (old["code"], new["live"], new["site"], old["since"])
+        new = rows[max(one.seq, other.seq)]
+        earlier, later = rows[min(one, other).seq], rows[max(one, other).seq]
+        keys = (earlier["code"], new["live"], new["site"], later["since"])
         apart = abs(one.time - other.time) * SECOND / 1_000_000
         most = limits.get(keys)
-        fits = old["code"] != new["code"] and new["site"] != "b"
+        fits = later["code"] > earlier["code"] and new["site"] != "b"
         return fits and most is not None and apart < most
 
     return matches

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = {".venv", ".penstock", ".git", ".pytest_cache", ".hypothesis", "node_modules"}
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PIPELINE = re.compile(r"^```yaml pipeline\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 DOCUMENTS = sorted(
     path
@@ -103,6 +105,23 @@ def test_every_pipeline_snippet_is_a_valid_pipeline(
     pipeline, problems = read_pipeline(path)
     assert not problems
     assert pipeline is not None
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    for path in DOCUMENTS:
+        for block in SHELL.findall(path.read_text()):
+            whole = re.sub(r'"[^"]*"', lambda text: text[0].replace("\n", " "), block)
+            whole = whole.replace("\\\n", " ")
+            for line in re.findall(r"^(?:\.venv/bin/)?penstock .+$", whole, re.MULTILINE):
+                yield name(path), line
+
+
+@pytest.mark.parametrize(("file", "line"), list(commands()))
+def test_every_command_that_is_shown_is_one(file: str, line: str) -> None:
+    del file
+    words = shlex.split(line, comments=True)
+    named = vars(parser().parse_args(words[1:]))
+    assert " " not in str(named.get("pipeline", ""))
 
 
 def test_the_readme_shows_the_shipped_pipeline() -> None:

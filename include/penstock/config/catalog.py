@@ -27,6 +27,8 @@ class UnknownPipelineError(ConfigError):
         self.name, self.known = name, known
         near = difflib.get_close_matches(name, known, 1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known) or 'none'}."
+        if " " in name:  # SQL, most likely
+            hint = f"The pipeline comes first, as in: penstock query PIPELINE '{name}'. {hint}"
         super().__init__(f"no pipeline is called {name}. {hint} See: penstock validate")
 
 

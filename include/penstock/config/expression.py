@@ -154,6 +154,9 @@ def _leaf(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression | Non
 
 def _column(name: str, columns: Mapping[str, ColumnType]) -> Column:
     if name not in columns:
+        same = [known for known in columns if known.endswith(f".{name}")]
+        if same:
+            raise ValueError(f"column {name} is not known here: write {' or '.join(same)}")
         known = ", ".join(sorted(columns)) or "none"
         raise ValueError(f"column {name} is not declared: add it under columns (declared: {known})")
     return Column(name, columns[name])

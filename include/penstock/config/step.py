@@ -118,6 +118,11 @@ class StepConfig(Model):
         """Each record with what, and when that is an answer; empty: it answers windows."""
         return ""
 
+    @property
+    def late(self) -> str:
+        """Of what is compared: which records are late, and what becomes of them."""
+        return ""
+
     def key_columns(self, types: Mapping[str, ColumnType]) -> tuple[Column, ...]:
         """The keys with their types."""
         return tuple(Column(key, types[key]) for key in self.keys)

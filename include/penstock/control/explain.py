@@ -154,7 +154,7 @@ def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
     window = _window(spec.window, micros(example))
     return StepPlan(
         spec.name, spec.key_names, config.where, window, values, spec.slack, config.quality,
-        config.compares,
+        config.compares, config.late,
     )  # fmt: skip
 
 

@@ -74,6 +74,7 @@ class StepPlan:
         values: what an answer says: name, meaning and type of each.
         quality: what its timely answers must hold; none: nothing.
         compares: each record with what; empty: it answers windows.
+        late: then, which records are, and what becomes of them, with ``{correction}`` for when.
     """
 
     name: str
@@ -84,6 +85,7 @@ class StepPlan:
     slack: SlackSpec
     quality: Quality | None
     compares: str = ""
+    late: str = ""
 
 
 @dataclass(frozen=True, slots=True)

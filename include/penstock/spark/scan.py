@@ -26,6 +26,8 @@ from penstock.spark.tick import Tick
 
 WHOLE = 20_000
 """Fewer records are not worth a second task."""
+KEPT = 1 << 18
+"""Records of which a task holds parts, at most, where none are summed up before they travel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +83,36 @@ def scan(
     for tick in part.ticks:
         for shard in tick.at.shards:
             yield from message(shard, TICK, tick.to_json()).to_batches()
-    own = [steps[work.step] for work in part.works]
-    mappers = [
-        frame_of(step).mapper(step, work.marks, work.seed, sides)
-        for step, work in zip(own, part.works, strict=True)
-    ]
-    for piece in _pieces(part, events, own):
-        for mapper in mappers:
-            mapper.take(piece)
-    for mapper, step, work in zip(mappers, own, part.works, strict=True):
-        yield from _parts(mapper, step, work)
+    mapping = [_Mapping(steps[work.step], work, sides) for work in part.works]
+    for piece in _pieces(part, events, [each.step for each in mapping]):
+        for each in mapping:
+            yield from each.take(piece)
+    for each in mapping:
+        yield from each.parts()
+
+
+class _Mapping:
+    """One step's mapper of a task, or one after the other: a part of each record may be kept."""
+
+    def __init__(self, step: StepSpec, work: Work, sides: Sides) -> None:
+        self.step, self.work, self.sides = step, work, sides
+        self._begin()
+
+    def _begin(self) -> None:
+        work, frame = self.work, frame_of(self.step)
+        self.mapper, self.taken = frame.mapper(self.step, work.marks, work.seed, self.sides), 0
+
+    def take(self, records: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Add records; gives what need not wait for others."""
+        self.mapper.take(records)
+        self.taken += records.num_rows
+        if self.step.by_key and self.taken >= KEPT:
+            yield from self.parts()
+            self._begin()
+
+    def parts(self) -> Iterator[pa.RecordBatch]:
+        """Of all records since the last parts."""
+        yield from _parts(self.mapper, self.step, self.work)
 
 
 def _pieces(part: Part, events: TableSpec, steps: Sequence[StepSpec]) -> Iterator[pa.Table]:

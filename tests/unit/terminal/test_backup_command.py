@@ -99,8 +99,8 @@ def test_nothing_is_restored_while_something_runs(
     corrected: World, run: Run, tmp_path: Path, running: Callable[[World], Any]
 ) -> None:
     run("backup", str(tmp_path / "backups"))
-    shown = run("show", "doors")
     with running(corrected) as said:
+        shown = run("show", "doors")
         status, _, wrong = run("restore", str(tmp_path / "backups"), "--replace")
         assert (status, said in wrong) == (1, True), wrong
         assert run("show", "doors") == shown

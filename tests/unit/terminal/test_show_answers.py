@@ -1,3 +1,4 @@
+import fcntl
 from collections.abc import Callable
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 from penstock.lake.history.standing import standing
 from penstock.lake.serve.revisions import answers
 from penstock.lake.serve.show import state
+from penstock.runtime.streams.paths import StreamPaths
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]
@@ -98,7 +100,7 @@ def test_every_revision(corrected: World, run: Run) -> None:
     [
         ([], "trigger the DAG stream__doors"),  # nothing at all
         (["receive"], "the step has not run yet"),
-        (["receive", "register"], "will seal its first micro-batch soon"),
+        (["receive", "register"], "its stream does not run"),
     ],
 )
 def test_before_there_are_answers_the_next_thing_to_do_is_named(
@@ -111,6 +113,17 @@ def test_before_there_are_answers_the_next_thing_to_do_is_named(
 
     assert status == 0
     assert hint in said
+
+
+def test_a_stream_that_has_just_started_is_waited_for(world: World, run: Run) -> None:
+    world.receive()
+    world.register()
+    lock = StreamPaths(world.settings.streams, "doors").supervisor_lock
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _, said, _ = run("show", "doors", "--step", "per_door")
+    assert "will seal its first micro-batch soon" in said
 
 
 def test_a_changed_definition_is_told(corrected: World, run: Run) -> None:

@@ -129,6 +129,11 @@ class CustomConfig(StepConfig):
             when = f"for what changed in each {self._every.total_seconds():g} s of the watermark"
         return f"each record with the state of its key, by {self.code}; an answer {when}"
 
+    @property
+    def late(self) -> str:
+        """None is."""
+        return "no record is: each counts when it comes, whatever its event time"
+
     def answered(self) -> Iterator[str]:
         """The record that changed it, and what is said."""
         yield from (WHEN.name, WHICH.name, *self.answers)

@@ -15,9 +15,20 @@ from penstock.core.expression import Column, Expression
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
 from penstock.core.window import MILLISECOND, WindowSpec, micros
-from penstock.kinds.lookup.spec import APART, NEW, OLD, SEQS, TIMES, LookupSpec, Pairs
+from penstock.kinds.lookup.spec import (
+    APART,
+    EARLIER,
+    LATER,
+    NEW,
+    OLD,
+    SEQS,
+    TIMES,
+    LookupSpec,
+    Pairs,
+)
 
-MEANT = (NEW, OLD, APART.name)
+RECORDS = (NEW, OLD, EARLIER, LATER)
+MEANT = (*RECORDS, APART.name)
 """Names in a condition."""
 NONE = SlackConfig(fixed=timedelta())
 
@@ -47,10 +58,11 @@ class LookupConfig(StepConfig):
     load: dict[Name, dict[ColumnName, str]] = Field(
         default_factory=dict,
         description="Side data for the condition: of each the row where these of its columns equal"
-        " new.x or old.x.",
+        " new.x or old.x, or earlier.x or later.x.",
     )
     alarm: str = Field(
-        description="Condition over new.x and old.x of keys and columns, x of side data as NAME.x,"
+        description="Condition over new.x and old.x (by arrival), earlier.x and later.x (by event"
+        " time), x a key or one of these columns; over x of side data as NAME.x,"
         " and apart, the seconds between the two."
     )
     slack: SlackConfig = Field(
@@ -104,7 +116,7 @@ class LookupConfig(StepConfig):
 
     def _seen(self, types: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
         """What is known of the two records."""
-        return {f"{side}.{c}": types[c] for side in (NEW, OLD) for c in (*self.keys, *self.columns)}
+        return {f"{side}.{c}": types[c] for side in RECORDS for c in (*self.keys, *self.columns)}
 
     def _alarm(self, types: Mapping[str, ColumnType], sides: Mapping[str, SideTable]) -> Expression:
         beside = {c.name: c.type for join in joins(self.load, sides) for c in join.found}
@@ -126,6 +138,11 @@ class LookupConfig(StepConfig):
         beside = f", with {', '.join(self.load)} beside it" if self.load else ""
         near = {Pairs.CONSECUTIVE: "those before and after it", Pairs.ALL: "those near in time"}
         return f"each record with {near[self.pairs]} {kept}{beside}; an alarm where {self.alarm}"
+
+    @property
+    def late(self) -> str:
+        """Those that what is kept is not enough for."""
+        return "what is not kept any more is compared by correction, {correction}"
 
     def answered(self) -> Iterator[str]:
         """Positions, event times and what is kept of both records."""

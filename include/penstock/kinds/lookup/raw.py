@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping
 
 from penstock.kinds.lookup.config import LookupConfig
-from penstock.kinds.lookup.spec import LookupSpec, Pairs
+from penstock.kinds.lookup.spec import EARLIER, LookupSpec, Pairs
 
 NAMED = re.compile(r"(?<![.\w])apart\b")
+BY_TIME = re.compile(r"(?<![.\w])(earlier|later)\.(\w+)")
 
 
 def names(step: LookupSpec) -> list[str]:
@@ -40,7 +41,9 @@ def answers(step: LookupSpec, config: LookupConfig, sides: Mapping[str, str]) ->
     kept = ", ".join(f'{s}."{c.name}" as "{s}_{c.name}"' for s in ("new", "old") for c in step.kept)
     beside = "".join(
         f' left join {sides[join.table.name]} as "{join.table.name}" on '
-        + " and ".join(f'"{join.table.name}"."{key}" = {column}' for key, column in join.on)
+        + " and ".join(
+            f'"{join.table.name}"."{key}" = {_by_time(column)}' for key, column in join.on
+        )
         for join in step.sides
     )
     apart = "abs(epoch_us(new.event_time) - epoch_us(old.event_time)) / 1e6"
@@ -51,8 +54,20 @@ def answers(step: LookupSpec, config: LookupConfig, sides: Mapping[str, str]) ->
             new.event_time as new_time, old.event_time as old_time, {kept or "0 as _nothing"}
         from (select greatest(a, b) as later, least(a, b) as earlier from pair)
         join kept as new on new._seq = later join kept as old on old._seq = earlier {beside}
-        where ({NAMED.sub(f"({apart})", config.alarm)})
+        where ({NAMED.sub(f"({apart})", _by_time(config.alarm))})
     """  # noqa: S608
+
+
+def _by_time(text: str) -> str:
+    """Names of the earlier and the later record by those that new and old have."""
+
+    def named(found: re.Match[str]) -> str:
+        side, column = found.groups()
+        first, other = ("old", "new") if side == EARLIER else ("new", "old")
+        forward = "new.event_time >= old.event_time"
+        return f'(case when {forward} then {first}."{column}" else {other}."{column}" end)'
+
+    return BY_TIME.sub(named, text)
 
 
 def _pairs(step: LookupSpec) -> str:

@@ -15,7 +15,7 @@ from penstock.columns.groups import group
 from penstock.columns.types import ARROW
 from penstock.kinds.keyed.kept import NEVER, Compared, Pool, compared
 from penstock.kinds.keyed.runs import SEQ, TIME
-from penstock.kinds.lookup.spec import APART, LookupSpec, Pairs
+from penstock.kinds.lookup.spec import APART, EARLIER, LATER, NEW, OLD, LookupSpec, Pairs
 from penstock.kinds.lookup.trimmed import DROPPED
 from penstock.kinds.side import Sides, looked_up
 
@@ -97,11 +97,14 @@ class Search:
         step = self.step
         if not len(new):
             return np.zeros(0, bool)
+        forward = self.times[new] >= self.times[old]
         apart = np.abs(self.times[new] - self.times[old])
         columns = {APART.name: pa.chunked_array([apart / SECOND])}
-        for side, rows in (("new", pa.array(new)), ("old", pa.array(old))):
-            for column in step.compared:
-                values = self.pool[column.name].take(rows)
+        records = {NEW: new, OLD: old, EARLIER: np.where(forward, old, new),
+                   LATER: np.where(forward, new, old)}  # fmt: skip
+        for side, rows in records.items():
+            for column in step.compared(side):
+                values = self.pool[column.name].take(pa.array(rows))
                 columns[f"{side}.{column.name}"] = values.cast(ARROW[column.type])
         for join in step.sides:
             columns |= looked_up(join, columns, self.seqs[new], self.sides)

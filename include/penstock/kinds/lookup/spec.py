@@ -1,16 +1,19 @@
 """The definition of a look-up: each record is compared with the last observations of its key."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from penstock.core.expression import Column, Expression
+from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.identity import column_form, expression_form
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideJoin
 from penstock.core.step import StepSpec
 
 NEW, OLD = "new", "old"
+EARLIER, LATER = "earlier", "later"
+"""In a condition, besides: the same two records by (event time, ``arrival_seq``)."""
 SEQS = tuple(Column(f"{side}_seq", ColumnType.LONG) for side in (NEW, OLD))
 """What an alarm is known by: the ``arrival_seq`` of the later and of the earlier record."""
 TIMES = tuple(Column(f"{side}_time", ColumnType.TIMESTAMP) for side in (NEW, OLD))
@@ -34,7 +37,8 @@ class LookupSpec(StepSpec):
         pairs: all, or those with no other of their key between them.
         reach: longest time between the two, us; of consecutive pairs none.
         kept: columns of both that an alarm shows.
-        alarm: the condition, over columns ``new.x``, ``old.x``, those of side data, and ``apart``.
+        alarm: the condition, over columns ``new.x``, ``old.x``, ``earlier.x``, ``later.x``, those
+            of side data, and ``apart``.
         sides: rows of side data for a pair.
     """
 
@@ -70,10 +74,12 @@ class LookupSpec(StepSpec):
         """Columns of an observation that the state holds, besides its keys."""
         return self.kept
 
-    @property
-    def compared(self) -> tuple[Column, ...]:
-        """Columns of both records that the condition may name."""
-        return (*self.keys, *self.observed)
+    def compared(self, side: str) -> Iterator[Column]:
+        """Columns of one of the two records that the condition or its side data ask for."""
+        asked = columns_of(self.alarm) | {column for join in self.sides for _, column in join.on}
+        for column in (*self.keys, *self.observed):
+            if f"{side}.{column.name}" in asked:
+                yield column
 
     @property
     def looked_up(self) -> tuple[SideJoin, ...]:

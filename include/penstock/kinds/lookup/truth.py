@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from penstock.core import expression
 from penstock.core.expression import to_sql
 from penstock.kinds.keyed.truth import beside
-from penstock.kinds.lookup.spec import APART, LookupSpec, Pairs
+from penstock.kinds.lookup.spec import APART, EARLIER, LATER, NEW, OLD, LookupSpec, Pairs
 from penstock.kinds.lookup.walk import BETWEEN, PAIR, UNKNOWN, Finding, walk
 
 FINDINGS = T.ArrayType(
@@ -125,7 +125,7 @@ def _sides(records: DataFrame, step: LookupSpec) -> Callable[[str], DataFrame]:
     """A record's columns as those of one side of a pair."""
 
     def side(name: str) -> DataFrame:
-        shown = [F.col(c.name).alias(f"{name}.{c.name}") for c in step.compared]
+        shown = [F.col(c.name).alias(f"{name}.{c.name}") for c in (*step.keys, *step.observed)]
         return records.select(
             F.col("arrival_seq").alias(f"{name}_seq"), F.col("event_time").alias(f"{name}_time"),
             *shown,
@@ -149,6 +149,11 @@ def _near(new: DataFrame, old: DataFrame, step: LookupSpec) -> DataFrame:
 
 def _held(pairs: DataFrame, step: LookupSpec, sides: Sides) -> DataFrame:
     """Of some pairs those for which the condition holds."""
+    forward = F.col("new_time") >= F.col("old_time")
+    for side, (one, other) in {EARLIER: (OLD, NEW), LATER: (NEW, OLD)}.items():
+        for c in step.compared(side):
+            mine, theirs = F.col(f"`{one}.{c.name}`"), F.col(f"`{other}.{c.name}`")
+            pairs = pairs.withColumn(f"{side}.{c.name}", F.when(forward, mine).otherwise(theirs))
     for join in step.sides:
         pairs = beside(pairs, join, sides[join.table.name], "new_seq")
     apart = F.abs(F.unix_micros("new_time") - F.unix_micros("old_time"))

@@ -72,7 +72,7 @@ def _example(plan: WindowPlan) -> str:
 def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
     """Say how long it waits, and for what."""
     if step.compares:
-        late = f"what is not kept any more is compared by correction, {plan.correction}"
+        late = step.late.format(correction=plan.correction)
         out.print(pairs(("answer", "at once"), ("late", late)))
         return
     span, tuning = spoken(step.slack.span), step.slack.tuning

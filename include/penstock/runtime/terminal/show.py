@@ -131,6 +131,11 @@ def _friendly(why: str, settings: Settings, pipeline: Pipeline, step: StepSpec) 
             f" until they say as much, readers get those of the former one."
             f" Next: {start}; clear its task if it runs already."
         )
+    if not control.status(StreamPaths(settings.streams, name)).alive:
+        return (
+            "  It has begun, and nothing is sealed yet; its stream does not run. What it says of a"
+            f" history can be read with what comes first. Next: {start}."
+        )
     log = settings.logs / "streams" / f"{name}.log"
     return (
         "  It has started and will seal its first micro-batch soon. Look again in a moment; if"
