@@ -39,7 +39,7 @@ def said_figure(rows: pa.Table) -> "Figure":
             below += high
             told.append(f"{counts[mine].sum():,} {how}")
     axes.set_ylabel("alarms and changes")
-    axes.legend(frameon=False, fontsize=8, loc="upper right")
+    figure.legend(frameon=False, fontsize=8, loc="outside right center")
     axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(", ".join(told), fontsize=10, x=0.01, ha="left")
     return figure
