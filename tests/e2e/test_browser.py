@@ -117,7 +117,7 @@ def test_the_newest_audit_is_read_offline(page: Page, embedded: Embedded) -> Non
     expect(view.get_by_role("heading", name="Quality reports")).to_be_visible()
     row = view.get_by_role("row", name=re.compile("^rides Passed"))
     expect(row).to_contain_text(f"{CLAIMS} of {CLAIMS} hold")
-    picture = view.get_by_role("img", name=re.compile("errors of rides, step"))
+    picture = view.get_by_role("img", name=re.compile("answers were: rides, step"))
     expect(picture.first).to_be_visible()
     assert picture.first.evaluate("image => image.naturalWidth") > 0
     row.get_by_role("link", name="Passed", exact=True).click()
