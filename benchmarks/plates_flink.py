@@ -1,6 +1,6 @@
 """The fake plates of plates_peer.py on PyFlink, whose own Python runs this: LAG over keyed state.
 
-    python plates_flink.py FOLDER ALARMS [--backend rocksdb | hashmap] [--columns site]
+    python plates_flink.py FOLDER ALARMS --pairs FILE [--backend rocksdb | hashmap]
 
 Reads the files of FOLDER in order of their names; writes alarms as Parquet, and prints a line when
 the engine is ready, and one when it is done. Sites are compared by a list of pairs in the query:

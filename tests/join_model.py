@@ -19,7 +19,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.lookup_model import Lake, Pair, sealed_rows
+from tests.lookup_model import Lake, Pair, planned, sealed_rows
 
 BEFORE, AFTER = 2, 5
 """How far the right one, shifted, may lie before and after the left one."""
@@ -182,15 +182,9 @@ class Correction:
 
     def work(self) -> None:
         """Plan what is late by now, or a piece of a plan."""
-        plans = self.lake.tables["plans"]
-        open_ = [p for p in plans if ("done", p) not in self.lake.done]
-        since = max((through for _, through in plans), default=0)
-        if self.step.sealed > since and (not open_ or self.draw.random() < 0.3):
-            self.lake.commit("plans", since, [(since, self.step.sealed)])
-            open_ = [p for p in plans if ("done", p) not in self.lake.done]
-        if not open_:
+        plan = planned(self.lake, self.step.sealed, self.draw)
+        if plan is None:
             return
-        plan = self.draw.choice(open_)
         found = self.missed(*plan)
         for at in range(0, len(found), 2):
             self.lake.commit("made", (plan, at), found[at : at + 2])

@@ -153,6 +153,17 @@ def neighbours(records: list[Record], record: Record) -> tuple[Record | None, Re
     return (records[at - 1] if at else None), (records[at] if at < len(records) else None)
 
 
+def planned(lake: Lake, sealed: int, draw: random.Random) -> tuple[int, int] | None:
+    """A plan that is not done, after one more now and then; none: all is done."""
+    plans = lake.tables["plans"]
+    open_ = [p for p in plans if ("done", p) not in lake.done]
+    since = max((through for _, through in plans), default=0)
+    if sealed > since and (not open_ or draw.random() < 0.3):
+        lake.commit("plans", since, [(since, sealed)])
+        open_ = [p for p in plans if ("done", p) not in lake.done]
+    return draw.choice(open_) if open_ else None
+
+
 @dataclass
 class Correction:
     """Plans over late records, in any order, each in pieces."""
@@ -163,15 +174,9 @@ class Correction:
 
     def work(self) -> None:
         """Plan what is late by now, or a piece of a plan."""
-        plans = self.lake.tables["plans"]
-        open_ = [p for p in plans if ("done", p) not in self.lake.done]
-        since = max((through for _, through in plans), default=0)
-        if self.step.sealed > since and (not open_ or self.draw.random() < 0.3):
-            self.lake.commit("plans", since, [(since, self.step.sealed)])
-            open_ = [p for p in plans if ("done", p) not in self.lake.done]
-        if not open_:
+        plan = planned(self.lake, self.step.sealed, self.draw)
+        if plan is None:
             return
-        plan = self.draw.choice(open_)
         for seq in late_within(self.lake, *plan):
             made, refuted = self.changes(seq)
             self.lake.commit("made", (plan, seq), made)

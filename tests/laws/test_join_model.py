@@ -5,7 +5,8 @@ import random
 import pytest
 
 from tests import join_model as model
-from tests.lookup_model import KilledError, Lake, sealed_rows
+from tests import schedules
+from tests.lookup_model import Lake, sealed_rows
 
 pytestmark = pytest.mark.law
 SCHEDULES = 40
@@ -52,27 +53,8 @@ def lived(seed: int, streams: model.Streams) -> dict[str, int]:
     chaos = random.Random(seed + 1)  # noqa: S311
     lake = Lake(chaos, draw.choice((0.0, 0.1, 0.3)))
     step = model.Join(lake, streams, draw.randint(0, 6), draw)
-    correction, kills = model.Correction(lake, step, draw), 0
-    for _ in range(draw.randint(20, 100)):
-        try:
-            match draw.randrange(4):
-                case 0:
-                    at = len(lake.tables["events"])
-                    lake.commit("events", at, source[at : at + draw.randint(1, 8)])
-                case 1:
-                    correction.work()
-                case _:
-                    step.work()
-        except KilledError:
-            kills += 1
-            step.state = None if draw.random() < 0.5 else step.state
-        for _, through in lake.tables["control"][-3:]:
-            holds(lake, step, through)
-    lake.kill = 0.0
-    at = len(lake.tables["events"])
-    lake.commit("events", at, source[at:])
-    while step.sealed < len(source):
-        step.work()
+    correction = model.Correction(lake, step, draw)
+    kills = schedules.lived(lake, source, step, correction, draw, 100, holds)
     while not correction.is_done:
         correction.work()
     holds(lake, step, len(source))

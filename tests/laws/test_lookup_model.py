@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tests import lookup_model as model
+from tests import schedules
 
 pytestmark = pytest.mark.law
 SCHEDULES = 60
@@ -50,27 +51,8 @@ def lived(seed: int, pairs: model.Pairs) -> dict[str, int]:
     chaos = random.Random(seed + 1)  # noqa: S311
     lake = model.Lake(chaos, draw.choice((0.0, 0.1, 0.3)))
     step = model.LookUp(lake, pairs, draw.randint(1, 4), draw)
-    correction, kills = model.Correction(lake, step, draw), 0
-    for _ in range(draw.randint(20, 150)):
-        try:
-            match draw.randrange(4):
-                case 0:
-                    at = len(lake.tables["events"])
-                    lake.commit("events", at, source[at : at + draw.randint(1, 8)])
-                case 1:
-                    correction.work()
-                case _:
-                    step.work()
-        except model.KilledError:
-            kills += 1
-            step.state = None if draw.random() < 0.5 else step.state
-        for _, through in lake.tables["control"][-3:]:
-            holds(lake, step, through)
-    lake.kill = 0.0
-    at = len(lake.tables["events"])
-    lake.commit("events", at, source[at:])
-    while step.sealed < len(source):
-        step.work()
+    correction = model.Correction(lake, step, draw)
+    kills = schedules.lived(lake, source, step, correction, draw, 150, holds)
     while model.pending(lake, step.sealed):
         correction.work()
     exact, found = model.true_pairs(source, pairs), model.in_force(lake, step.sealed)

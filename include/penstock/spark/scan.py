@@ -18,7 +18,7 @@ from penstock.columns.types import INSTANT
 from penstock.core.crash import reached
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
-from penstock.kinds.frame import Mapper, frame_of
+from penstock.kinds.frame import frame_of
 from penstock.kinds.side import Sides
 from penstock.lake.storage.read import read_pieces
 from penstock.lake.storage.spec import TableSpec
@@ -111,8 +111,16 @@ class _Mapping:
             self._begin()
 
     def parts(self) -> Iterator[pa.RecordBatch]:
-        """Of all records since the last parts."""
-        yield from _parts(self.mapper, self.step, self.work)
+        """Of all records since the last parts: what the shards get, and what is told of them."""
+        shards, parts = self.work.shards, self.mapper.parts()
+        kind = PARTIAL if self.work.seed is None else SEED
+        if kind == PARTIAL:
+            yield from message(shards[0], CLASSES, self.mapper.classes.message()).to_batches()
+        yield from packets(shards[0], EXCLUDED, self.mapper.excluded).to_batches()
+        which = hash_keys(parts, self.step.key_names) % len(shards)
+        for number, shard in enumerate(shards):
+            mine = parts.filter(pa.array(which == number))
+            yield from packets(shard, kind, mine).to_batches()
 
 
 def _pieces(part: Part, events: TableSpec, steps: Sequence[StepSpec]) -> Iterator[pa.Table]:
@@ -127,15 +135,3 @@ def _pieces(part: Part, events: TableSpec, steps: Sequence[StepSpec]) -> Iterato
         where &= pc.field("event_time") >= pa.scalar(min(reaches), pa.int64()).cast(INSTANT)
     names = list(dict.fromkeys(name for step in steps for name in frame_of(step).columns(step)))
     return iter(read_pieces(events.uri, part.paths, events.schema, names, where))
-
-
-def _parts(mapper: Mapper, step: StepSpec, work: Work) -> Iterator[pa.RecordBatch]:
-    """What the shards get of a step's parts, and what is told of its records."""
-    shards, parts = work.shards, mapper.parts()
-    if work.seed is None:
-        yield from message(shards[0], CLASSES, mapper.classes.message()).to_batches()
-    yield from packets(shards[0], EXCLUDED, mapper.excluded).to_batches()
-    which = hash_keys(parts, step.key_names) % len(shards)
-    for number, shard in enumerate(shards):
-        mine = parts.filter(pa.array(which == number))
-        yield from packets(shard, PARTIAL if work.seed is None else SEED, mine).to_batches()

@@ -5,7 +5,9 @@ late; B's window of 10:01 had only a late record; B's window of 10:02 was right 
 """
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +29,7 @@ from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
+from penstock.runtime.streams.paths import StreamPaths, take_lock
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TEN = datetime(2024, 5, 1, 10, tzinfo=UTC)
@@ -74,6 +77,17 @@ class World:
     @property
     def step(self) -> StepSpec:
         return self.pipeline.spec("per_door")
+
+    @contextmanager
+    def stream_holds(self, which: str) -> Iterator[str]:
+        """One of the locks of the pipeline's stream is held; what a command says of that."""
+        paths = StreamPaths(self.settings.streams, "doors")
+        paths.folder.mkdir(parents=True, exist_ok=True)
+        paths.supervisor_lock.touch()
+        lock = take_lock(getattr(paths, which))
+        assert lock is not None
+        yield "stream doors runs"
+        os.close(lock)
 
     def receive(self) -> None:
         """Six records come in by the door, one of them without a key."""

@@ -5,15 +5,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.runtime.embedded.instance import Instance
-from penstock.runtime.streams.paths import StreamPaths, take_lock
+from penstock.runtime.streams.paths import take_lock
 from penstock.runtime.streams.processes import MARK
 
 World = Any
@@ -56,19 +55,14 @@ def test_a_lake_is_moved_away_only_by_order_and_a_changed_file_is_said(
     assert "PT10S" in (folder / "at-1" / "pipelines" / "doors.yaml").read_text()
 
 
-@contextmanager
-def doors_hold(world: World, which: str) -> Iterator[str]:
-    paths = StreamPaths(world.settings.streams, "doors")
-    paths.folder.mkdir(parents=True, exist_ok=True)
-    paths.supervisor_lock.touch()
-    lock = take_lock(getattr(paths, which))
-    assert lock is not None
-    yield "stream doors runs"
-    os.close(lock)
+def stream_runs(world: World) -> AbstractContextManager[str]:
+    held: AbstractContextManager[str] = world.stream_holds("supervisor_lock")
+    return held
 
 
-stream_runs = partial(doors_hold, which="supervisor_lock")
-driver_runs = partial(doors_hold, which="driver_lock")
+def driver_runs(world: World) -> AbstractContextManager[str]:
+    held: AbstractContextManager[str] = world.stream_holds("driver_lock")
+    return held
 
 
 @contextmanager

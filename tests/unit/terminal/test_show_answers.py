@@ -1,4 +1,3 @@
-import fcntl
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +6,6 @@ import pytest
 from penstock.lake.history.standing import standing
 from penstock.lake.serve.revisions import answers
 from penstock.lake.serve.show import state
-from penstock.runtime.streams.paths import StreamPaths
 
 World = Any
 Run = Callable[..., tuple[int, str, str]]
@@ -118,10 +116,7 @@ def test_before_there_are_answers_the_next_thing_to_do_is_named(
 def test_a_stream_that_has_just_started_is_waited_for(world: World, run: Run) -> None:
     world.receive()
     world.register()
-    lock = StreamPaths(world.settings.streams, "doors").supervisor_lock
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with world.stream_holds("supervisor_lock"):
         _, said, _ = run("show", "doors", "--step", "per_door")
     assert "will seal its first micro-batch soon" in said
 

@@ -100,12 +100,13 @@ class Search:
         forward = self.times[new] >= self.times[old]
         apart = np.abs(self.times[new] - self.times[old])
         columns = {APART.name: pa.chunked_array([apart / SECOND])}
-        records = {NEW: new, OLD: old, EARLIER: np.where(forward, old, new),
-                   LATER: np.where(forward, new, old)}  # fmt: skip
-        for side, rows in records.items():
-            for column in step.compared(side):
-                values = self.pool[column.name].take(pa.array(rows))
-                columns[f"{side}.{column.name}"] = values.cast(ARROW[column.type])
+        both = {NEW: (new, new), OLD: (old, old), EARLIER: (old, new), LATER: (new, old)}
+        for side, either in both.items():
+            if asked := step.compared(side):
+                rows = pa.array(np.where(forward, *either))
+                for column in asked:
+                    values = self.pool[column.name].take(rows)
+                    columns[f"{side}.{column.name}"] = values.cast(ARROW[column.type])
         for join in step.sides:
             columns |= looked_up(join, columns, self.seqs[new], self.sides)
         holds: Bools = np.asarray(true_for(step.alarm, pa.table(columns)))

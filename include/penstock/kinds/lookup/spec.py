@@ -1,6 +1,5 @@
 """The definition of a look-up: each record is compared with the last observations of its key."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -74,12 +73,11 @@ class LookupSpec(StepSpec):
         """Columns of an observation that the state holds, besides its keys."""
         return self.kept
 
-    def compared(self, side: str) -> Iterator[Column]:
+    def compared(self, side: str) -> list[Column]:
         """Columns of one of the two records that the condition or its side data ask for."""
         asked = columns_of(self.alarm) | {column for join in self.sides for _, column in join.on}
-        for column in (*self.keys, *self.observed):
-            if f"{side}.{column.name}" in asked:
-                yield column
+        every = (*self.keys, *self.observed)
+        return [column for column in every if f"{side}.{column.name}" in asked]
 
     @property
     def looked_up(self) -> tuple[SideJoin, ...]:
