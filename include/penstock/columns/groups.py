@@ -8,6 +8,9 @@ import pyarrow as pa
 
 from penstock.columns.arrays import Longs
 
+HASHES = 1 << 31
+"""So many hashes there are, from 0 on."""
+
 
 def group(columns: Sequence[pa.ChunkedArray | Longs], rows: int) -> tuple[Longs, Longs]:
     """Number the distinct combinations of some columns.
@@ -72,7 +75,7 @@ def hash_keys(table: pa.Table, keys: Sequence[str]) -> Longs:
 
 
 def hash_rows(columns: Sequence[pa.ChunkedArray], rows: int) -> Longs:
-    """A stable hash of each row in [0, 2**31): the same in every process and version."""
+    """A stable hash of each row in [0, ``HASHES``): the same in every process and version."""
     mixed = np.zeros(rows, np.uint64)
     for column in columns:
         encoded = encoded_of(column)
@@ -81,4 +84,4 @@ def hash_rows(columns: Sequence[pa.ChunkedArray], rows: int) -> Longs:
             values = values.astype("int64")
         hashed = pd.util.hash_array(values.to_numpy(), categorize=False)
         mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + hashed[np.asarray(encoded.indices)]
-    return ((mixed >> np.uint64(17)) & np.uint64(0x7FFF_FFFF)).astype(np.int64)
+    return ((mixed >> np.uint64(17)) & np.uint64(HASHES - 1)).astype(np.int64)

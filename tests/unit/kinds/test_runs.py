@@ -11,19 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.columns.groups import hash_rows
+from penstock.columns.groups import HASHES, hash_rows
 from penstock.kinds.keyed import runs as module
 from penstock.kinds.keyed.kept import NEVER
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME, Manifest, Run, Runs
 from penstock.kinds.lookup.trimmed import DROPPED, trimmed
 
+NAMES = [f"plate {number}" for number in range(30)]
+EVERY = np.unique(hash_rows([pa.chunked_array([NAMES])], len(NAMES)))
 SCHEMA = pa.schema([(HASH, pa.int64()), ("plate", pa.string()), (TIME, pa.int64()),
                     (SEQ, pa.int64()), (DROPPED, pa.int64()), ("site", pa.string())])  # fmt: skip
 
 
 def observations(draw: random.Random, seq: int, count: int) -> pa.Table:
-    plates = pa.array([f"plate {draw.randrange(30)}" for _ in range(count)])
-    hashes = (hash_rows([pa.chunked_array([plates])], count) % 16 - 8) << 60
+    plates = pa.array([draw.choice(NAMES) for _ in range(count)], pa.string())
+    hashes = hash_rows([pa.chunked_array([plates])], count)
     times = [draw.randrange(1000) for _ in range(count)]
     columns = [hashes, plates, times, range(seq, seq + count), [NEVER] * count,
                [None if draw.random() < 0.1 else "north" for _ in range(count)]]  # fmt: skip
@@ -47,7 +49,7 @@ def test_what_is_found_holds_the_last_of_each_key(
         fresh = observations(draw, len(every), draw.randrange(12))
         every += zip(*(fresh[name].to_pylist() for name in ("plate", TIME, SEQ)), strict=True)
         manifest = runs.added(manifest, fresh, number)
-        hashes = np.array(sorted(draw.sample(range(-8, 8), 5)), np.int64) << 60
+        hashes = np.array(sorted(draw.sample([*EVERY], 10)), np.int64)
         found = runs.found(manifest, hashes, SCHEMA).to_pylist()
         assert {row[HASH] for row in found} <= {*map(int, hashes)}
         for plate in {row["plate"] for row in found}:
@@ -67,8 +69,7 @@ def test_a_merged_run_stays_until_nobody_can_ask_for_it(tmp_path: Path) -> None:
     for number in range(module.FAN):
         former, manifest = manifest, runs.added(manifest, observations(draw, number, 1), number)
     assert len(manifest.runs) == 1
-    every = np.arange(-8, 8) << 60
-    assert runs.found(former, every, SCHEMA).num_rows == module.FAN - 1
+    assert runs.found(former, EVERY, SCHEMA).num_rows == module.FAN - 1
     nothing = SCHEMA.empty_table()
     runs.added(manifest, nothing, module.FAN + module.REPEATED)
     assert files(tmp_path) == {run.name for run in manifest.runs}
@@ -118,7 +119,7 @@ def test_a_piece_at_a_time_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 1_000])
 def test_ranges_hold_every_hash_once(count: int) -> None:
     found = module.ranges(count)
-    assert (len(found), found[0][0], found[-1][1]) == (count, -(2**63), 2**63 - 1)
+    assert (len(found), found[0][0], found[-1][1]) == (count, 0, HASHES - 1)
     assert all(low == high + 1 for (_, high), (low, _) in pairwise(found))
 
 

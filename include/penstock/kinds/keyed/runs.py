@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
+from penstock.columns.groups import HASHES
 
 HASH, TIME, SEQ = "hash", "time_us", "arrival_seq"
 """Columns of runs beside those of the step: keys, and what is kept."""
@@ -188,7 +189,7 @@ class Runs:
 
 def ranges(count: int) -> list[tuple[int, int]]:
     """Cut all hashes into so many ranges: the least and the greatest of each."""
-    cuts = [(nth << 64) // count - (1 << 63) for nth in range(count + 1)]
+    cuts = [nth * HASHES // count for nth in range(count + 1)]
     return [(low, high - 1) for low, high in pairwise(cuts)]
 
 
