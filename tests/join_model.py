@@ -2,8 +2,8 @@
 
 Records of all streams share one log. A *pair* is a record of the left stream and one of the right,
 near in time, for which a query holds that is in force where the later of the two stands in the log;
-its identity is their two ``arrival_seq``, and it names the queries. The right one's time is shifted
-first: a partner may lie a span earlier, of a calendar, too.
+its identity is their two ``arrival_seq``, and it names the queries. Right ones are looked for some
+span before the left one: of a calendar, too.
 
 A record is compared with those before it in the log that are *kept*: those that a record on time
 could yet be near to. The watermark is the least of those of the streams that are not silent. So a
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from tests.lookup_model import Lake, Pair, planned, sealed_rows
 
 BEFORE, AFTER = 2, 5
-"""How far the right one, shifted, may lie before and after the left one."""
+"""How far the right one may lie before and after the instant where it is looked for."""
 QUERIES = {"far": 4, "near": 1, "other": 2}
 """By name, how far values must lie apart."""
 Streams = tuple[str, str]
@@ -59,9 +59,9 @@ class Event:
         return self.time
 
 
-def shifted(time: int) -> int:
-    """Where a right one lies beside left ones: as months of a calendar, two instants may be one."""
-    return time + 4 - (time % 3 == 2)
+def back(time: int) -> int:
+    """Where the right ones of a left one lie: as of months of a calendar, two may be one."""
+    return time - 4 - (time % 3 == 2)
 
 
 def marked(events: list[Event], slack: int) -> list[Event]:
@@ -87,15 +87,15 @@ def pairs(one: Event, other: Event, streams: Streams) -> Iterator[tuple[Pair, fr
         if (left.stream, right.stream) == streams and one.seq != other.seq:
             apart = abs(left.value - right.value)
             told = frozenset(name for name in later.queries if apart > QUERIES[name])
-            if -BEFORE <= shifted(right.at) - left.at <= AFTER and told:
+            if -BEFORE <= right.at - back(left.at) <= AFTER and told:
                 yield (left.seq, right.seq), told
 
 
 def is_kept(event: Event, role: int, mark: int) -> bool:
     """Whether a record on time could yet be near to one, as the left (0) or the right one (1)."""
     if role:
-        return shifted(event.at) + BEFORE >= mark
-    return event.at + AFTER >= shifted(mark)
+        return event.at >= back(mark) - BEFORE
+    return back(event.at) + AFTER >= mark
 
 
 def is_late(event: Event) -> bool:

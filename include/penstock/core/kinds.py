@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-KINDS = ("aggregate", "latest", "lookup", "custom")
+KINDS = ("aggregate", "latest", "lookup", "custom", "join")
 USUAL = KINDS[0]
 """Of a step that names none."""
 

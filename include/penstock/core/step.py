@@ -34,8 +34,8 @@ class StepSpec(ABC):
     take answers back, and records are counted, not pairs; else on those of its window alone."""
     excludes: ClassVar[bool] = False
     """Whether it may leave records out, since code of the user's fails on them."""
-    told_by: ClassVar[str] = ""
-    """Column of such an answer: the position of the record that it was told with."""
+    told_by: ClassVar[tuple[str, ...]] = ()
+    """Columns of such an answer: the greatest is the position of the record it was told with."""
 
     name: str
     keys: tuple[Column, ...]

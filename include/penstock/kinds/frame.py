@@ -5,7 +5,7 @@ docs/decisions/0029-kinds-of-step.md.
 """
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from penstock.columns.arrays import Longs
+from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
 from penstock.core.crash import reached
 from penstock.core.kinds import part
@@ -184,6 +185,12 @@ class Asked:
     answered: int
 
 
+def by_hash(step: StepSpec, parts: pa.Table, count: int) -> Sequence[pa.Table]:
+    """Parts by shard, of so many: all parts of a key go to one."""
+    which = hash_keys(parts, step.key_names) % count
+    return [parts.filter(pa.array(which == number)) for number in range(count)]
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """How the kinds of a frame go through the runners.
@@ -199,6 +206,7 @@ class Frame:
             side data.
         again: a step's answers, as ``answers`` of its wire, that a correction asks for, from the
             parts of all records of some keys that it may need, and side data.
+        routed: a step's parts by shard, of so many.
     """
 
     columns: Callable[[StepSpec], list[str]]
@@ -207,6 +215,7 @@ class Frame:
     mapper: Callable[[StepSpec, Marks, int | None, Sides], Mapper]
     reducer: Callable[[StepSpec, State, Path, Sides], Reducer]
     again: Callable[[StepSpec, pa.Table, Asked, Sides], pa.Table]
+    routed: Callable[[StepSpec, pa.Table, int], Sequence[pa.Table]] = by_hash
 
 
 def frame_of(step: StepSpec) -> Frame:

@@ -54,10 +54,12 @@ class AlarmComparison(Comparison):
         both = both.join(must.withColumn("must$", F.lit(True)), self.by, "full_outer")
         waits = self._late().where(F.col("last_seq") > F.lit(self.finished.settled))
         waits = waits.groupBy(*step.key_names).agg(F.min("published_at").alias("waits_since$"))
-        both = both.join(waits, [*step.key_names], "left")
+        keys = [*step.key_names]
+        both = both.join(waits, keys, "left") if keys else both.crossJoin(waits)
         pending, since = F.col("waits_since$").isNotNull(), F.col("waits_since$")
         if self.history_waits:
-            owed = (F.col(step.told_by) <= F.lit(at.epoch.seq)) & F.col("found$").isNull()
+            made = reduce(F.greatest, map(F.col, step.told_by))
+            owed = (made <= F.lit(at.epoch.seq)) & F.col("found$").isNull()
             started = F.timestamp_micros(F.lit(micros(at.epoch.started)))
             pending, since = pending | owed, F.least(since, F.when(owed, started))
         alike = reduce(lambda a, b: a & b, map(truth_of(step).same, step.values), F.lit(True))

@@ -53,13 +53,13 @@ def mapping(
             mapper = frame.mapper(step, marks, None, sides)
             mapper.take(pa.Table.from_batches([batch]).cast(wanted))
             parts = mapper.parts()
-            hashes = hash_keys(parts, step.key_names)
             if keys is not None:
-                mine = np.isin(hashes, keys)
-                parts, hashes = parts.filter(pa.array(mine)), hashes[mine]
-            columns = {n: parts[n] for n in schema_out.names[1:]}
-            table = pa.table({"shard": hashes % shards, **columns})
-            yield from table.cast(schema_out).to_batches()
+                mine = np.isin(hash_keys(parts, step.key_names), keys)
+                parts = parts.filter(pa.array(mine))
+            for shard, some in enumerate(frame.routed(step, parts, shards)):
+                columns = {n: some[n] for n in schema_out.names[1:]}
+                table = pa.table({"shard": np.full(some.num_rows, shard), **columns})
+                yield from table.cast(schema_out).to_batches()
 
     return mapped
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
-from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
 from penstock.columns.packets import CLASSES, EXCLUDED, PARTIAL, SEED, TICK, message, packets
 from penstock.columns.types import INSTANT
@@ -117,9 +116,8 @@ class _Mapping:
         if kind == PARTIAL:
             yield from message(shards[0], CLASSES, self.mapper.classes.message()).to_batches()
         yield from packets(shards[0], EXCLUDED, self.mapper.excluded).to_batches()
-        which = hash_keys(parts, self.step.key_names) % len(shards)
-        for number, shard in enumerate(shards):
-            mine = parts.filter(pa.array(which == number))
+        routed = frame_of(self.step).routed(self.step, parts, len(shards))
+        for shard, mine in zip(shards, routed, strict=True):
             yield from packets(shard, kind, mine).to_batches()
 
 

@@ -101,6 +101,12 @@ def test_hashes_of_rows_are_what_lakes_hold() -> None:
     assert hash_rows([], 2).tolist() == [0, 0]
 
 
+def test_a_hash_does_not_hang_on_a_null_beside_it() -> None:
+    for values, kind in (([7, 2**53 + 1], pa.int64()), ([True, False], pa.bool_())):
+        alone, beside = column(values, kind), column([*values, None], kind)
+        assert hash_rows([beside], 3).tolist()[:2] == hash_rows([alone], 2).tolist()
+
+
 def test_hashes_are_spread_over_31_bits() -> None:
     found = hash_rows([column([*range(10_000)], pa.int64())], 10_000)
     assert 0 <= found.min() <= found.max() < 2**31

@@ -21,6 +21,7 @@ PARTS = {
 OWN = {
     "lookup": {"truth": {"alarms", "told", "same"}, "raw": None},
     "custom": {"truth": {"alarms", "told", "same"}, "raw": None},
+    "join": {"truth": {"alarms", "told", "same"}, "raw": None},
 }
 """Parts in which a kind of another frame differs; none: it has no such part."""
 KNOWN = {"aggregate": {"lake/proof/figures.py"}}

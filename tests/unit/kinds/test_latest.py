@@ -64,7 +64,7 @@ def test_a_file_names_the_keys_and_what_to_keep(tmp_path: Path) -> None:
 PROBLEMS = {
     "another kind": ("kind: latest", "kind: newest", [
         "p.yaml:6  steps.last_seen.kind  'newest' is no kind of step."
-        " There are: aggregate, latest, lookup, custom",
+        " There are: aggregate, latest, lookup, custom, join",
         "p.yaml:5  steps.last_seen.window  is missing."
         " Add window: The spans of event time answered for.",
         "p.yaml:5  steps.last_seen.measures  is missing. Add measures: By name: count(*),"

@@ -51,7 +51,7 @@ class CustomSpec(StepSpec):
     kind: ClassVar[str] = "custom"
     by_key: ClassVar[bool] = True
     excludes: ClassVar[bool] = True
-    told_by: ClassVar[str] = WHICH.name
+    told_by: ClassVar[tuple[str, ...]] = (WHICH.name,)
 
     own: tuple[Column, ...]
     read: tuple[Column, ...]

@@ -80,7 +80,7 @@ def told(
         keep: holds a frame in memory that is asked for twice.
     """
     del sides
-    must = keep(every).where(F.col(step.told_by) > F.lit(epoch))
+    must = keep(every).where(F.col(WHICH.name) > F.lit(epoch))
     none = records.where(F.lit(False)).select("arrival_seq")
     names = {"window_start": "timestamp"} | {k.name: k.type.value for k in step.keys}
     for name, kind in names.items():

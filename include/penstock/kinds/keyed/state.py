@@ -53,6 +53,10 @@ class KeyedState:
         """Rows of the keys with some hashes; in order, each once."""
         return self.runs.found(manifest, hashes, schema)
 
+    def rows(self, manifest: Manifest, schema: pa.Schema) -> pa.Table:
+        """Rows of all keys."""
+        return self.runs.rows(manifest, schema)
+
     def add(self, advance: Advance, manifest: Manifest, fresh: pa.Table) -> None:
         """Keep the rows of a micro-batch, too, merged or not."""
         write_state(self.state, self.at, lambda: self.runs.added(manifest, fresh, advance.number))

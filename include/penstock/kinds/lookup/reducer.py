@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.arrays import Longs
 from penstock.columns.types import INSTANT
 from penstock.columns.windows import panes_of
 from penstock.kinds.classes import Classes
 from penstock.kinds.frame import Advance, Reduced, State
+from penstock.kinds.keyed.late import late_records
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.keyed.state import KeyedState
 from penstock.kinds.lookup.search import Found, Search
@@ -54,18 +54,6 @@ class Reducer:
             late_records(self.wire, pool, told.late), alarms(self.wire, pool, told),
             0, late, on_time, classes,
         )  # fmt: skip
-
-
-def late_records(wire: Wire, pool: pa.Table, rows: Longs) -> pa.Table:
-    """Late records as they leave the reducer."""
-    mine = pool.take(pa.array(rows))
-    columns = {
-        **{key: mine[key] for key in wire.step.key_names},
-        "window_start": panes_of(wire.step.window, np.asarray(mine[TIME])),
-        "n_records": np.ones(len(rows), np.int64),
-        "last_seq": mine[SEQ],
-    }
-    return pa.table(columns).cast(wire.late)
 
 
 def alarms(wire: Wire, pool: pa.Table, told: Found) -> pa.Table:

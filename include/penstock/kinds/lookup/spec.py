@@ -43,7 +43,7 @@ class LookupSpec(StepSpec):
 
     kind: ClassVar[str] = "lookup"
     by_key: ClassVar[bool] = True
-    told_by: ClassVar[str] = SEQS[0].name
+    told_by: ClassVar[tuple[str, ...]] = (SEQS[0].name,)
 
     keep: int
     pairs: Pairs

@@ -1,5 +1,7 @@
 """What a step said last of its keys, whatever its windows: for a look at alarms and changes."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from penstock.lake.history.position import BACKFILL, SPEED
@@ -15,7 +17,7 @@ HOW = f"""CASE WHEN n_records = 0 THEN '{GONE}' WHEN reason = '{SPEED}' THEN '{A
 """The same in SQL, of the last revision of an answer."""
 
 
-def newest_said(tables: Tables, shown: Standing, told_by: str, limit: int) -> pa.Table:
+def newest_said(tables: Tables, shown: Standing, told_by: Iterable[str], limit: int) -> pa.Table:
     """The newest answers, the newest first; of each the last revision, taken back ones too.
 
     Newest is what was said as of the latest record; of what was said as of the same one, as the
@@ -25,13 +27,13 @@ def newest_said(tables: Tables, shown: Standing, told_by: str, limit: int) -> pa
     Args:
         tables: of the pipeline.
         shown: the step, and its position.
-        told_by: the column of its answers that holds the position of the record that made one.
+        told_by: columns of its answers; the greatest is the position of the record that made one.
         limit: at most so many.
 
     Raises:
         DamagedTableError: a data file is not whole; names it.
     """
-    step, made = shown.step, quoted(told_by)
+    step, made = shown.step, f"greatest({', '.join(map(quoted, told_by))})"
     order = f"through_seq DESC, {made} DESC"
     with asking({"answer": answers(tables, step, shown.at)}) as connection:
         last = connection.sql(

@@ -1,0 +1,168 @@
+"""A join in a pipeline file: each record beside those near in time, of its own stream."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from penstock.config.expression import parse_where
+from penstock.config.model import ColumnName, Model, alike
+from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
+from penstock.core.expression import Column, Expression, columns_of
+from penstock.core.measure import ColumnType
+from penstock.core.window import WindowSpec, micros
+from penstock.kinds.join.spec import LEFT, RIGHT, SEQS, TIMES, JoinSpec, Shift, span_of
+
+SIDES = (LEFT, RIGHT)
+CALENDAR = re.compile(
+    r"P(?=.)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?"
+    r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,6})?)S)?)?"
+)
+MONTHS = 12
+
+
+def _shift(text: str) -> Shift:
+    found = CALENDAR.fullmatch(text)
+    if found is None:
+        raise ValueError(f"'{text}' is not a span of time, as in P1M (a month), P7D or PT90S")
+    years, months, weeks, days, hours, minutes, seconds = (float(n or 0) for n in found.groups())
+    span = timedelta(days=7 * weeks + days, hours=hours, minutes=minutes, seconds=seconds)
+    return Shift(int(MONTHS * years + months), micros(span))
+
+
+def _is_shift(text: str) -> str:
+    _shift(text)
+    return text
+
+
+class Within(Model):
+    """How far a right record may lie from where it is looked for."""
+
+    before: timedelta = Field(default=timedelta(), ge=timedelta(0), description="Earlier.")
+    after: timedelta = Field(default=timedelta(), ge=timedelta(0), description="Later.")
+
+
+class JoinConfig(StepConfig):
+    """Pairs of records that lie near in time, where a condition holds."""
+
+    kind: Literal["join"] = Field(description="Pairs of records near in time.")
+    keys: tuple[ColumnName, ...] = Field(
+        default=(),
+        alias="on",
+        description="Columns that must be equal; none: any two may be a pair.",
+    )
+    within: timedelta | Within = Field(
+        description="How far apart the two may lie in time, such as PT1M; or {before:, after:}."
+    )
+    shift: Annotated[str, AfterValidator(_is_shift)] = Field(
+        default="PT0S",
+        description="How much earlier the right record lies, such as PT1H, or P1M for a month of"
+        " the calendar (UTC).",
+    )
+    where: str | None = Field(
+        default=None, description="Condition over left.x and right.x; none: all that are near."
+    )
+    select: tuple[str, ...] = Field(
+        default=(), description="Columns that a pair shows, as left.x or right.x."
+    )
+
+    @field_validator("within")
+    @classmethod
+    def _is_a_span(cls, value: timedelta | Within) -> timedelta | Within:
+        if isinstance(value, timedelta) and value < timedelta(0):
+            raise ValueError("a span of time is not negative. Write how far apart they may lie")
+        return value
+
+    @model_validator(mode="after")
+    def _quality_and_slack_belong_together(self) -> "JoinConfig":
+        if self.quality is not None or self.slack.steered is not None:
+            raise ValueError(
+                "a pair has no size that could be off by a share. Delete quality, and use slack"
+                " fixed or max_delay"
+            )
+        return self
+
+    def spec(self, name: str, given: Given) -> JoinSpec:
+        """As the core knows it; a step of a valid file has no ``problems``."""
+        near = self.within
+        if isinstance(near, timedelta):
+            near = Within(before=near, after=near)
+        before, after = micros(near.before), micros(near.after)
+        span, condition = span_of(before + after), self._condition(given.types)
+        selected = tuple((side, Column(c, given.types[c])) for side, c in self._selected)
+        asked = {c.partition(".")[2] for c in columns_of(condition)} | {c.name for _, c in selected}
+        return JoinSpec(
+            name=name,
+            keys=self.key_columns(given.types),
+            where=None,
+            window=WindowSpec(span, span),
+            slack=self.slack.spec(None, (), span),
+            shift=_shift(self.shift),
+            before=before,
+            after=after,
+            condition=condition,
+            selected=selected,
+            observed=tuple(Column(c, given.types[c]) for c in sorted(asked - {*self.keys})),
+        )
+
+    @property
+    def _selected(self) -> list[tuple[str, str]]:
+        """Side and column of each."""
+        return [(side, column) for side, _, column in (each.partition(".") for each in self.select)]
+
+    def condition(self, types: Mapping[str, ColumnType]) -> Expression | None:  # noqa: ARG002
+        """Of single records none: ``where`` is about pairs."""
+        return None
+
+    def _condition(self, types: Mapping[str, ColumnType]) -> Expression | None:
+        seen = {f"{side}.{c}": kind for side in SIDES for c, kind in types.items()}
+        return None if self.where is None else parse_where(self.where, seen)
+
+    def problems(self, given: Given) -> Iterator[Said]:
+        """Everything wrong with the keys, which a join calls ``on``, and with its own part."""
+        for where, said in super().problems(given):
+            yield "on" if where == "keys" else where, said
+
+    def own_problems(self, given: Given) -> Iterator[Said]:
+        """Of the condition, and of what is selected."""
+        yield from problem_of("where", lambda: self._condition(given.types))
+        if same := alike([*(c.name for c in (*SEQS, *TIMES)), *self.answered_columns]):
+            yield "select", f"{same} would be one column of a pair. Rename one, or delete it"
+        for text, (side, column) in zip(self.select, self._selected, strict=True):
+            if side not in SIDES or not column:
+                yield "select", f"{text} is neither left.x nor right.x"
+            elif column not in given.types:
+                yield "select", undeclared(column, given.types)
+
+    @property
+    def answered_columns(self) -> list[str]:
+        """Columns of a pair that are selected."""
+        return [f"{side}_{column}" for side, column in self._selected]
+
+    @property
+    def compares(self) -> str:
+        """With which records, and the condition as the file says it."""
+        alike = f" with the same {', '.join(self.keys)}" if self.keys else ""
+        lies = "" if _shift(self.shift) == Shift() else f" {self.shift} earlier"
+        holds = "" if self.where is None else f" where {self.where}"
+        return f"each record with those near in time{lies}{alike}; a pair{holds}"
+
+    @property
+    def late(self) -> str:
+        """Those that came behind the watermark."""
+        return "what came behind the watermark is compared by correction, {correction}"
+
+    def answered(self) -> Iterator[str]:
+        """Positions, event times and what is selected of both records."""
+        yield from (column.name for column in (*SEQS, *TIMES))
+        yield from self.answered_columns
+
+    def said(self, value: str) -> str:
+        """Which record it is of."""
+        side, _, column = value.partition("_")
+        return f"{column} of the {side} record"
+
+
+CONFIG = JoinConfig

@@ -1,0 +1,96 @@
+"""The definition of a join: pairs of records that lie near in time, and fit."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.core.expression import Column, Expression, columns_of
+from penstock.core.identity import column_form, expression_form
+from penstock.core.measure import ColumnType
+from penstock.core.step import StepSpec
+from penstock.core.window import MILLISECOND
+
+LEFT, RIGHT = "left", "right"
+SEQS = tuple(Column(f"{side}_seq", ColumnType.LONG) for side in (LEFT, RIGHT))
+"""What a pair is known by: the ``arrival_seq`` of both records."""
+TIMES = tuple(Column(f"{side}_time", ColumnType.TIMESTAMP) for side in (LEFT, RIGHT))
+FINE = 16
+"""So many spans of the watermark, at least, are as long as a join reaches."""
+SPANS = tuple(MILLISECOND * each for each in (1, 10, 100, 1_000, 10_000, 60_000, 600_000))
+"""Lengths that they may have, us."""
+USUAL = SPANS[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How much earlier than a left record its right ones lie.
+
+    Attributes:
+        months: of the calendar, UTC; from the 31st it is the last day of a shorter month.
+        span: besides, us.
+    """
+
+    months: int = 0
+    span: int = 0
+
+
+def span_of(reach: int) -> int:
+    """How far the watermark moves before a join looks at it again, us; ``reach``: of the join."""
+    fit = [span for span in SPANS if span * FINE <= reach]
+    return max(fit, default=SPANS[0]) if reach else USUAL
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSpec(StepSpec):
+    """Pairs of a left and a right record: equal keys, near in time, and the condition holds.
+
+    Attributes:
+        shift: from a left record's event time back to where its right ones lie.
+        before, after: how far from there a right one may lie, us.
+        condition: over columns ``left.x`` and ``right.x``; none: all pairs.
+        selected: columns of the two that a pair shows, by side.
+    """
+
+    kind: ClassVar[str] = "join"
+    by_key: ClassVar[bool] = True
+    told_by: ClassVar[tuple[str, ...]] = tuple(column.name for column in SEQS)
+
+    shift: Shift
+    before: int
+    after: int
+    condition: Expression | None
+    selected: tuple[tuple[str, Column], ...]
+    observed: tuple[Column, ...]
+
+    @property
+    def identity(self) -> tuple[Column, ...]:
+        """Two positions in the log."""
+        return (*self.keys, *SEQS)
+
+    @property
+    def required(self) -> tuple[Column, ...]:
+        """None: a record that lacks a key has no partner, which is no fault of it."""
+        return ()
+
+    @property
+    def values(self) -> tuple[Column, ...]:
+        """Of both records the event time and what is selected."""
+        return (*TIMES, *(Column(f"{side}_{c.name}", c.type) for side, c in self.selected))
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Keys, and what is compared or shown."""
+        return frozenset(column.name for column in (*self.keys, *self.observed))
+
+    def compared(self, side: str) -> list[Column]:
+        """Columns of one of the two records that the condition asks for."""
+        asked = columns_of(self.condition)
+        return [c for c in (*self.keys, *self.observed) if f"{side}.{c.name}" in asked]
+
+    def canonical(self) -> dict[str, Any]:
+        """How near, where, and which pairs."""
+        return {
+            "shift": [self.shift.months, self.shift.span],
+            "within": [self.before, self.after],
+            "condition": None if self.condition is None else expression_form(self.condition),
+            "selected": [[side, *column_form(column)] for side, column in self.selected],
+        }

@@ -1,0 +1,275 @@
+"""Small lakes of one join, and what it must answer, in plain Python: all records beside all.
+
+``tests/join_model.py`` is the same as a protocol that runs; here the log is that of a lake.
+"""
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.kinds.join.spec import JoinSpec
+from penstock.lake.history.position import position
+from penstock.lake.history.standing import answers_in_force, timely_answers
+from penstock.lake.history.view import late_at
+from tests import reference as ref
+from tests.answers import blocks_of
+from tests.lakes import Lake, make_lake
+from tests.streams import SECOND, instant, us
+
+Row = Mapping[str, Any]
+Pair = tuple[int, int]
+"""Positions of the left and of the right record."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MONTHS_A_YEAR = 12
+
+
+def a_month_earlier(time: int) -> int:
+    """The same day and hour of the month before, or its last day, us."""
+    when = EPOCH + timedelta(microseconds=time)
+    year, month = (when.year - 1, MONTHS_A_YEAR) if when.month == 1 else (when.year, when.month - 1)
+    for day in range(when.day, 0, -1):
+        try:
+            return us(when.replace(year=year, month=month, day=day))
+        except ValueError:
+            continue
+    raise AssertionError
+
+
+@dataclass(frozen=True)
+class Case:
+    """A join, as a file says it and as Python does.
+
+    Attributes:
+        config: of the step.
+        keys: that must be equal.
+        back: from a left record's event time to where its right ones lie, us.
+        before, after: how far from there they may lie, us.
+        holds: of a left and a right record.
+        apart: seconds between records of its streams, on average.
+    """
+
+    config: Mapping[str, Any]
+    keys: tuple[str, ...]
+    back: Callable[[int], int]
+    before: int
+    after: int
+    holds: Callable[[Row, Row], bool]
+    apart: float = 1.0
+
+
+def _some(one: Any, other: Any, holds: Callable[[Any, Any], bool]) -> bool:
+    return one is not None and other is not None and holds(one, other)
+
+
+SLACK = {"slack": {"fixed": "PT3S"}}
+CASES = {
+    "far": Case(
+        {"kind": "join", "within": {"before": "PT2S", "after": "PT5S"}, "shift": "PT4S",
+         "where": "abs(left.code - right.code) > 1",
+         "select": ["left.code", "right.site"], **SLACK},
+        (), lambda time: time - 4 * SECOND, 2 * SECOND, 5 * SECOND,
+        lambda left, right: _some(left["code"], right["code"], lambda a, b: abs(a - b) > 1),
+    ),
+    "same": Case(
+        {"kind": "join", "within": "PT6S", "on": ["site"], "where": "left.code < right.code",
+         "select": ["left.code", "right.code"], **SLACK},
+        ("site",), lambda time: time, 6 * SECOND, 6 * SECOND,
+        lambda left, right: _some(left["code"], right["code"], lambda a, b: a < b),
+    ),
+    "equal": Case(
+        {"kind": "join", "within": "PT4S", "where": "left.code = right.bags", **SLACK},
+        (), lambda time: time, 4 * SECOND, 4 * SECOND,
+        lambda left, right: _some(left["code"], right["bags"], lambda a, b: a == b),
+    ),
+    "either": Case(
+        {"kind": "join", "within": "PT3S",
+         "where": "left.code >= right.code and (left.site <> right.site or right.code <= 0)",
+         **SLACK},
+        (), lambda time: time, 3 * SECOND, 3 * SECOND,
+        lambda left, right: _some(left["code"], right["code"], lambda a, b: a >= b)
+        and (left["site"] != right["site"] or right["code"] <= 0),
+    ),
+    "near": Case(
+        {"kind": "join", "within": "PT2S", "on": ["code", "site"], "shift": "PT1S", **SLACK},
+        ("code", "site"), lambda time: time - SECOND, 2 * SECOND, 2 * SECOND,
+        lambda _left, _right: True,
+    ),
+    "month": Case(
+        {"kind": "join", "within": "PT0S", "on": ["site"], "shift": "P1M",
+         "where": "abs(left.delay - right.delay) > 0.5", "select": ["left.delay", "right.delay"],
+         "slack": {"fixed": "P2D"}},
+        ("site",), a_month_earlier, 0, 0,
+        lambda left, right: _some(left["delay"], right["delay"], lambda a, b: abs(a - b) > 0.5),
+        86_400.0,
+    ),
+}  # fmt: skip
+NOBODY = ref.Step((), ref.Window(SECOND, SECOND), (), (ref.Slack("fixed", 3 * SECOND),))
+
+
+def join_lake(home: Path, name: str, **overrides: Any) -> Lake:
+    """Nothing has come yet."""
+    return make_lake(home, oracle_of(name), **overrides)
+
+
+def oracle_of(name: str) -> tuple[Mapping[str, Any], ref.Step]:
+    """A join, and the oracle of its watermark."""
+    slack = 2 * 86_400 * SECOND if name == "month" else 3 * SECOND
+    return CASES[name].config, ref.Step((), NOBODY.window, (), (ref.Slack("fixed", slack),))
+
+
+def seen(draw: random.Random, count: int, apart: float, begin: int = 0) -> list[dict[str, Any]]:
+    """Records of three sites, whole seconds or days apart, some late, some without a code."""
+    unit = max(int(apart), 1)
+    clock, found = 1_700_000_000 // unit * unit + begin * unit, []
+    for _ in range(count):
+        clock += draw.randint(0, 2) * unit
+        at = clock - draw.choice((0, 0, 0, 1, 3, 9, 25)) * unit
+        row = {"site": draw.choice("abc"), "code": draw.choice((*range(4), None)),
+               "delay": draw.choice((0.0, 1.0, 2.5, None)), "bags": draw.randrange(3),
+               "live": True, "event_time": instant(at * SECOND)}  # fmt: skip
+        found.append(row)
+    return found
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the log holds, and the watermark in force for each position after the step's start.
+
+    Attributes:
+        records: by position; none: refused.
+        marks: as the join counts them, us.
+        history: the last position before the step's epoch.
+    """
+
+    records: list[Row | None]
+    marks: list[int]
+    history: int
+
+
+def logged(lake: Lake) -> Log:
+    """Up to where the step is sealed."""
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    blocks = blocks_of(lake.tables, lake.pipeline)
+    oracle, start = lake.epoch_oracle(), at.epoch.block
+    oracle = ref.Step((), _window(lake), (), oracle.slack)
+    spec = at.epoch.slack
+    begun = None if spec is None else ref.Slack(spec.policy.value, spec.span)
+    mark = ref.start_mark(oracle, blocks, start, begun)
+    records, marks = list[Row | None](), list[int]()
+    for number, lags in enumerate(ref.lateness(blocks)):
+        block, seq = blocks[number], len(records)
+        judged = [mark] * (len(block.records) + 1)
+        if number >= start:
+            judged = ref.marks_of(
+                mark, block, lags, lambda s, n=number: ref.slack_at(oracle, n, s), seq
+            )
+            mark = judged[-1]
+        records += block.records
+        size = oracle.window.size
+        marks += [each.watermark // size * size for each in judged[:-1]]
+    end = at.sealed.seq + 1
+    return Log(records[:end], marks[:end], at.epoch.seq)
+
+
+def _window(lake: Lake) -> ref.Window:
+    size = lake.step.window.size
+    return ref.Window(size, size)
+
+
+def true_pairs(log: Log, case: Case) -> set[Pair]:
+    """What the definition says, found by looking at all of them."""
+    found = set[Pair]()
+    there = [(seq, r, case.back(r["event_time"])) for seq, r in enumerate(log.records) if r]
+    by_time = sorted((r["event_time"], seq) for seq, r, _ in there)
+    times = [time for time, _ in by_time]
+    for seq, left, aim in there:
+        low = bisect_right(times, aim - case.before - 1)
+        high = bisect_right(times, aim + case.after)
+        for _, other in by_time[low:high]:
+            right = log.records[other]
+            assert right is not None
+            keys = [(left[k], right[k]) for k in case.keys]
+            alike = all(a is not None and a == b for a, b in keys)
+            if other != seq and alike and case.holds(left, right):
+                found.add((seq, other))
+    return found
+
+
+def true_timely(log: Log, case: Case) -> set[Pair]:
+    """Those whose record before is kept where the other one stands."""
+    found = set()
+    for left, right in true_pairs(log, case):
+        newer = max(left, right)
+        mark, one, other = log.marks[newer], log.records[left], log.records[right]
+        assert one is not None
+        assert other is not None
+        if left < right:
+            kept = case.back(one["event_time"]) + case.after >= mark
+        else:
+            bound = mark if abs(mark) >= ref.ALWAYS // 2 else case.back(mark)
+            kept = other["event_time"] >= bound - case.before
+        if kept and newer > log.history:
+            found.add((left, right))
+    return found
+
+
+def late_in(log: Log, case: Case) -> list[int]:
+    """Positions of records behind the watermark."""
+    return [
+        seq for seq, record in enumerate(log.records)
+        if record and seq > log.history and record["event_time"] < log.marks[seq]
+        and all(record[key] is not None for key in case.keys)
+    ]  # fmt: skip
+
+
+def pairs_in(rows: pa.Table) -> set[Pair]:
+    """Identities of some pairs, each once."""
+    found = [*zip(rows["left_seq"].to_pylist(), rows["right_seq"].to_pylist(), strict=True)]
+    assert len({*found}) == len(found), "a pair twice"
+    return {*found}
+
+
+def check_stream(lake: Lake, case: Case) -> int:
+    """Timely pairs, late records and their counts are those of the log, however it was cut."""
+    at, log = position(lake.tables, lake.step), logged(lake)
+    assert at is not None
+    assert isinstance(lake.step, JoinSpec)
+    answers = timely_answers(lake.tables, lake.step)
+    timely = true_timely(log, case)
+    assert pairs_in(answers) == timely
+    check_shown(lake.step, answers, log)
+    found, late = late_at(lake.tables, lake.step, at, []), late_in(log, case)
+    assert sorted(found["last_seq"].to_pylist()) == late
+    assert sum(last.late for last in at.lasts) == len(late)
+    taken = [r for r in log.records[log.history + 1 :] if r]
+    assert sum(last.answered for last in at.lasts) == len(taken) - len(late)
+    return len(timely)
+
+
+def check_shown(step: JoinSpec, answers: pa.Table, log: Log) -> None:
+    """A pair shows what its two records say."""
+    for row in answers.to_pylist():
+        for side in ("left", "right"):
+            record = log.records[row[f"{side}_seq"]]
+            assert record is not None
+            assert us(row[f"{side}_time"]) == record["event_time"]
+            assert all(row[key] == record[key] for key in step.key_names)
+            names = [c.name for which, c in step.selected if which == side]
+            assert [row[f"{side}_{n}"] for n in names] == [record[n] for n in names]
+
+
+def check_settled(lake: Lake, case: Case) -> int:
+    """Pairs in force are those of the whole log, once nothing waits."""
+    assert isinstance(lake.step, JoinSpec)
+    answers, log = answers_in_force(lake.tables, lake.step), logged(lake)
+    exact = true_pairs(log, case)
+    assert pairs_in(answers) == exact
+    check_shown(lake.step, answers, log)
+    return len(exact)

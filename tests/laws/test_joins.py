@@ -1,0 +1,81 @@
+"""Joins through door, source, state, sink and correction: pairs are a function of the log."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from penstock.lake.history.position import position
+from penstock.lake.ingest import door as door_module
+from penstock.lake.storage import read
+from penstock.spark import scan
+from tests.doubles import deadly_commits
+from tests.joins import CASES, check_settled, check_stream, join_lake, oracle_of, seen
+from tests.lakes import Lake, World
+from tests.streams import write_jsonl
+
+pytestmark = pytest.mark.law
+
+
+def fed(home: Path, name: str, draw: random.Random) -> Lake:
+    """A lake whose log is full, and not read yet."""
+    lake = join_lake(home, name)
+    for number in range(8):
+        rows = seen(draw, draw.randint(1, 16), CASES[name].apart, 6 * number)
+        write_jsonl(home / "live" / f"{number}.jsonl", rows)
+    lake.query()
+    lake.ingest()
+    return lake
+
+
+@pytest.mark.parametrize("name", [*CASES])
+@pytest.mark.parametrize("seed", range(2))
+def test_any_micro_batches_tell_the_same_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
+) -> None:
+    monkeypatch.setattr(scan, "KEPT", 7)
+    monkeypatch.setattr(read, "PIECE", 3)
+    draw = random.Random(f"{name} {seed}")  # noqa: S311
+    lake = fed(tmp_path, name, draw)
+    query, told = lake.query(blocks=draw.randint(1, 3), shards=draw.choice((1, 2, 4, 6))), 0
+    while query.work():
+        told = check_stream(lake, CASES[name])
+        if draw.random() < 0.3:
+            query = lake.query(blocks=draw.randint(1, 3))
+    assert told
+
+
+@pytest.mark.parametrize("name", [*CASES])
+@pytest.mark.parametrize("seed", range(2))
+def test_corrections_add_the_pairs_of_late_records(tmp_path: Path, name: str, seed: int) -> None:
+    draw = random.Random(f"{name} {seed}")  # noqa: S311
+    lake = fed(tmp_path, name, draw)
+    query, corrected = lake.query(blocks=draw.randint(1, 3)), 0
+    while query.work():
+        if draw.random() < 0.6:
+            corrected += lake.correct(recheck=draw.random() < 0.2)
+            check_settled(lake, CASES[name])
+            assert not lake.correct(), "twice is once"
+    corrected += lake.correct()
+    assert check_settled(lake, CASES[name]) > corrected > 0
+    assert not lake.correct(recheck=True), "what was not touched is right"
+
+
+@pytest.mark.parametrize(("name", "seed"), [("far", 0), ("same", 1), ("month", 2)])
+def test_whoever_dies_whenever_the_pairs_are_the_log_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
+) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 5)
+    world = World(tmp_path, oracle_of(name), seed)
+    with deadly_commits(world.death):
+        for _ in range(50):
+            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
+            world.step()
+            world.death.share = 0.0
+            if position(world.lake.tables, world.lake.step) is not None:
+                check_stream(world.lake, CASES[name])
+    assert world.counts["kills"]
+    world.finish()
+    check_stream(world.lake, CASES[name])
+    check_settled(world.lake, CASES[name])
+    assert not world.lake.correct(recheck=True)
