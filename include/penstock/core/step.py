@@ -32,6 +32,8 @@ class StepSpec(ABC):
     by_key: ClassVar[bool] = False
     """Whether an answer hangs on the records of its key wherever they stand, so that a late one may
     take answers back, and records are counted, not pairs; else on those of its window alone."""
+    by_reach: ClassVar[bool] = False
+    """Whether, of these, it hangs on two records near in time alone: a late one only adds some."""
     excludes: ClassVar[bool] = False
     """Whether it may leave records out, since code of the user's fails on them."""
     told_by: ClassVar[tuple[str, ...]] = ()

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -175,6 +175,8 @@ class Asked:
         watermark: of windows that end by then, us.
         after_seq, answered: not of windows that end by ``answered`` (us) and hold no record after
             this position: what an earlier history has answered.
+        late: of answers that hang on what is near, those of records at these positions, in order;
+            none: all.
     """
 
     low: int
@@ -183,6 +185,13 @@ class Asked:
     watermark: int
     after_seq: int
     answered: int
+    late: Longs | None = None
+
+
+Span: TypeAlias = tuple[int, int]
+"""Event times [since, until), us."""
+Near: TypeAlias = Callable[[StepSpec, int, int], Span]
+"""Where partners lie of a step's records in [low, high), us."""
 
 
 def by_hash(step: StepSpec, parts: pa.Table, count: int) -> Sequence[pa.Table]:
@@ -207,6 +216,8 @@ class Frame:
         again: a step's answers, as ``answers`` of its wire, that a correction asks for, from the
             parts of all records of some keys that it may need, and side data.
         routed: a step's parts by shard, of so many.
+        near: of a step whose answers hang on what is near in time, where the partners lie of
+            records that an answer stands with, and of others.
     """
 
     columns: Callable[[StepSpec], list[str]]
@@ -216,6 +227,7 @@ class Frame:
     reducer: Callable[[StepSpec, State, Path, Sides], Reducer]
     again: Callable[[StepSpec, pa.Table, Asked, Sides], pa.Table]
     routed: Callable[[StepSpec, pa.Table, int], Sequence[pa.Table]] = by_hash
+    near: tuple[Near, Near] | None = None
 
 
 def frame_of(step: StepSpec) -> Frame:

@@ -21,6 +21,7 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.by_key import ByKey
+from penstock.spark.by_reach import ByReach
 from penstock.spark.by_window import ByWindow
 from penstock.spark.chunked import Chunk, Chunked
 from penstock.spark.prefix import Prefix
@@ -43,7 +44,8 @@ class Corrector:
         self.tables, self.step, self.clock = tables, step, clock
         self.answers = Table(tables.answers(step))
         self.wire = frame_of(step).wire(step)
-        self.chunked: Chunked = (ByKey if step.by_key else ByWindow)(prefix, tables, step)
+        kind = ByReach if step.by_reach else ByKey if step.by_key else ByWindow
+        self.chunked: Chunked = kind(prefix, tables, step)
 
     def run(self, planner: Planner, plan: CorrectionPlan) -> Corrected:
         """Carry out one plan; again, if it was interrupted."""

@@ -3,17 +3,25 @@
 import numpy as np
 import pyarrow as pa
 
+from penstock.columns.windows import panes_of
 from penstock.kinds.frame import Asked
 from penstock.kinds.join.reducer import pairs
 from penstock.kinds.join.search import Search
 from penstock.kinds.join.spec import JoinSpec
-from penstock.kinds.join.wire import Wire
+from penstock.kinds.join.wire import AS_LEFT, AS_RIGHT, Wire
 from penstock.kinds.side import Sides
 
 
 def again(step: JoinSpec, records: pa.Table, asked: Asked, sides: Sides) -> pa.Table:
     """The pairs that a correction asks for."""
     del sides
-    found = pairs(Wire(step), records, Search(step, records).every())
-    start = np.asarray(found["window_start"])
-    return found.filter(pa.array((start >= asked.low) & (start < asked.high)))
+    search = Search(step, records)
+    left, right = search.rows(AS_LEFT), search.rows(AS_RIGHT)
+    start = panes_of(step.window, search.times[left])
+    left = left[(start >= asked.low) & (start < asked.high)]
+    if asked.late is None:
+        return pairs(Wire(step), records, search.pairs(left, right))
+    late, theirs = (np.isin(search.seqs[rows], asked.late) for rows in (left, right))
+    found = [search.pairs(left[late], right), search.pairs(left[~late], right[theirs])]
+    both = (np.concatenate(rows) for rows in zip(*found, strict=True))
+    return pairs(Wire(step), records, (next(both), next(both)))

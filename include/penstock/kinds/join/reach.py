@@ -12,7 +12,7 @@ from penstock.core.window import WindowSpec
 from penstock.kinds.join.spec import JoinSpec, Shift
 
 MONTH, DAY, MICRO = "datetime64[M]", "datetime64[D]", "datetime64[us]"
-LONGEST = 31 * 86_400_000_000
+SHORTEST, LONGEST = 28 * 86_400_000_000, 31 * 86_400_000_000
 """Of a month, us."""
 
 
@@ -71,3 +71,16 @@ def since(step: JoinSpec, watermark: int) -> int:
     """The event time from which on records may be kept at a watermark, us."""
     mark = counted(step.window, np.full(1, watermark))
     return int(min(back(mark, step.shift)[0] - step.before, mark[0] - step.after))
+
+
+def rights_of(step: JoinSpec, low: int, high: int) -> tuple[int, int]:
+    """Event times [since, until) of right records that fit left ones in [low, high), us."""
+    aim = back(np.array([low, high - 1]), step.shift)
+    return int(aim[0]) - step.before, int(aim[1]) + step.after + 1
+
+
+def lefts_of(step: JoinSpec, low: int, high: int) -> tuple[int, int]:
+    """Event times [since, until) that hold all left records that right ones in [low, high) fit."""
+    months, span = step.shift.months, step.shift.span
+    nearest, farthest = months * SHORTEST + span, months * LONGEST + span
+    return low - step.after + nearest, high + step.before + farthest

@@ -1,26 +1,34 @@
 """Which pairs there are among some records.
 
-Records of one key that lie near in time are found by bisection; state and correction ask here
-alike.
+State and correction ask here alike. Candidates are found by keys, by time, and by what the
+condition gives (``index``); then it is asked of them.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isinf
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columns.arrays import Bools, Longs
-from penstock.columns.expressions import true_for
+from penstock.columns.expressions import evaluate, true_for
 from penstock.columns.groups import group
 from penstock.columns.types import ARROW
+from penstock.core.expression import Expression, columns_of
+from penstock.kinds.join.candidates import Doubles, Runs, Sorted, numbers
+from penstock.kinds.join.index import index_of
 from penstock.kinds.join.reach import back
 from penstock.kinds.join.spec import LEFT, RIGHT, JoinSpec
-from penstock.kinds.join.wire import AS_LEFT, AS_RIGHT, ROLES
+from penstock.kinds.join.wire import ROLES
 from penstock.kinds.keyed.runs import SEQ, TIME
 
 TOGETHER = 1 << 20
 """So many candidates are looked at at once."""
+WIDER = 2.0**-50
+"""Of a range of numbers, by their size: the condition itself decides at its edges."""
 Pairs: TypeAlias = tuple[Longs, Longs]
 """Rows of left records, and of the right ones beside them."""
 
@@ -39,7 +47,7 @@ class Search:
     """
 
     def __init__(self, step: JoinSpec, pool: pa.Table) -> None:
-        self.step, self.pool = step, pool
+        self.step, self.pool, self.index = step, pool, index_of(step.condition)
         self.times, self.seqs, self.roles = (np.asarray(pool[n]) for n in (TIME, SEQ, ROLES))
         self.keys, _ = group([pool[key] for key in step.key_names], pool.num_rows)
         self.whole = np.ones(pool.num_rows, bool)
@@ -51,45 +59,62 @@ class Search:
         """Of records in a role that may have a partner."""
         return np.flatnonzero(self.whole & ((self.roles & role) > 0))
 
-    def every(self) -> Pairs:
-        """All pairs of the pool."""
-        return self.pairs(self.rows(AS_LEFT), self.rows(AS_RIGHT))
-
     def pairs(self, left: Longs, right: Longs) -> Pairs:
         """Pairs of some records for which the condition holds."""
         found = [(left[:0], right[:0])]
-        for some, others in self._near(left, right):
+        for some, others in self._candidates(*self._sides(left, right)):
             self.compared += len(some)
-            holds = self._holds(some, others)
+            holds = (some != others) & self._holds(some, others)
             found.append((some[holds], others[holds]))
         lefts, rights = zip(*found, strict=True)
         return np.concatenate(lefts), np.concatenate(rights)
 
-    def _near(self, left: Longs, right: Longs) -> Iterator[Pairs]:
-        """Candidates: equal keys, near in time, and not one record twice."""
-        instants = np.unique(self.times[right])
-        there = np.searchsorted(instants, self.times[right])
-        base = len(instants) + 1
-        codes = self.keys[right] * base + there
-        order = np.argsort(codes, kind="stable")
-        codes, right = codes[order], right[order]
-        aim, mine = back(self.times[left], self.step.shift), self.keys[left] * base
-        first = np.searchsorted(instants, aim - self.step.before)
-        last = np.searchsorted(instants, aim + self.step.after, "right")
-        low, high = (np.searchsorted(codes, mine + each) for each in (first, last))
-        counts = high - low
-        ends = np.cumsum(counts)
-        begin = 0
-        while begin < len(left):
-            done = ends[begin - 1] if begin else 0
-            end = max(int(np.searchsorted(ends, done + TOGETHER, "right")), begin + 1)
-            count = counts[begin:end]
-            some = np.repeat(left[begin:end], count)
-            offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-            others = right[np.repeat(low[begin:end], count) + offset]
-            two = some != others
-            yield some[two], others[two]
-            begin = end
+    def _sides(self, left: Longs, right: Longs) -> tuple["_Side", "_Side"]:
+        """What is compared of each; without records of which something is null."""
+        lefts, rights = _Side(left, self.keys[left]), _Side(right, self.keys[right])
+        lefts.instants, rights.instants = back(self.times[left], self.step.shift), self.times[right]
+        for each in self.index.equal:
+            one, other = self._values(each.left, left), self._values(each.right, right)
+            _equal(lefts, rights, one, other)
+        if (ranged := self.index.ranged) is not None:
+            for side, what in ((lefts, ranged.left), (rights, ranged.right)):
+                values = pc.cast(self._values(what, side.all), pa.float64(), safe=False)
+                side.numbers = np.asarray(pc.fill_null(values, np.nan))
+                side.fits &= np.isfinite(side.numbers)
+        return lefts.fitting(), rights.fitting()
+
+    def _values(self, what: Expression, rows: Longs) -> pa.ChunkedArray:
+        """Of an expression over one side, for some rows."""
+        names = {name: name.partition(".")[2] for name in columns_of(what)}
+        some = self.pool.select([*{*names.values()}]).take(pa.array(rows))
+        table = pa.table({name: some[column] for name, column in names.items()})
+        found: pa.ChunkedArray = evaluate(what, table)
+        return found
+
+    def _candidates(self, left: "_Side", right: "_Side") -> Iterator[Pairs]:
+        """The fewer are asked for, the more are looked up."""
+        before, after = self.step.before, self.step.after
+        swapped = len(right.all) < len(left.all)
+        asked, known = (right, left) if swapped else (left, right)
+        before, after = (after, before) if swapped else (before, after)
+        there = Sorted(known.all, known.keys, known.instants, known.numbers)
+        who = np.arange(len(asked.all))
+        near = there.near(who, asked.keys, asked.instants - before, asked.instants + after)
+        for found in there.found(near, self._ranges(asked, swapped=swapped)):
+            for places, of in _cut(found.runs):
+                mine, theirs = asked.all[of], found.rows[places]
+                yield (theirs, mine) if swapped else (mine, theirs)
+
+    def _ranges(self, asked: "_Side", *, swapped: bool) -> list[tuple[Doubles, Doubles]] | None:
+        """Of numbers, for each record; a little wider, as sums are rounded."""
+        if asked.numbers is None or self.index.ranged is None:
+            return None
+        found = []
+        apart = self.index.ranged.apart
+        for edges in [(-high, -low) for low, high in reversed(apart)] if swapped else apart:
+            spare = [WIDER * (np.abs(asked.numbers) + (0 if isinf(e) else abs(e))) for e in edges]
+            found.append((asked.numbers + edges[0] - spare[0], asked.numbers + edges[1] + spare[1]))
+        return found
 
     def _holds(self, left: Longs, right: Longs) -> Bools:
         columns = {"": pa.chunked_array([left])}
@@ -99,3 +124,50 @@ class Search:
                 columns[f"{side}.{column.name}"] = values.cast(ARROW[column.type])
         holds: Bools = np.asarray(true_for(self.step.condition, pa.table(columns)))
         return holds
+
+
+@dataclass
+class _Side:
+    """Records on one side: rows, keys, where they lie in time, and numbers that have a range."""
+
+    all: Longs
+    keys: Longs
+    instants: Longs = field(default_factory=lambda: np.empty(0, np.int64))
+    numbers: Doubles | None = None
+
+    def __post_init__(self) -> None:
+        self.fits = np.ones(len(self.all), bool)
+
+    def fitting(self) -> "_Side":
+        """Those of which nothing is null."""
+        fits, numbers = self.fits, self.numbers
+        return _Side(
+            self.all[fits], self.keys[fits], self.instants[fits],
+            None if numbers is None else numbers[fits],
+        )  # fmt: skip
+
+
+def _equal(left: _Side, right: _Side, one: pa.ChunkedArray, other: pa.ChunkedArray) -> None:
+    """Let records have one key only if these values are equal, too."""
+    if one.type != other.type:
+        kind = pa.float64() if pa.types.is_floating(one.type) != pa.types.is_floating(
+            other.type) else one.type  # fmt: skip
+        one, other = (pc.cast(each, kind, safe=False) for each in (one, other))
+    left.fits &= np.asarray(one.is_valid())
+    right.fits &= np.asarray(other.is_valid())
+    cut, rows = len(left.all), len(left.all) + len(right.all)
+    both = pa.chunked_array([*one.chunks, *other.chunks], one.type)
+    keys, _ = group([np.concatenate([left.keys, right.keys]), both], rows)
+    left.keys, right.keys = keys[:cut], keys[cut:]
+
+
+def _cut(runs: Runs) -> Iterator[tuple[Longs, Longs]]:
+    """Places of some runs, at most about ``TOGETHER`` at once, and whose they are."""
+    counts = runs.counts
+    ends, begin = np.cumsum(counts), 0
+    while begin < len(counts):
+        done = ends[begin - 1] if begin else 0
+        end = max(int(np.searchsorted(ends, done + TOGETHER, "right")), begin + 1)
+        count = counts[begin:end]
+        yield numbers(runs.low[begin:end], count), np.repeat(runs.who[begin:end], count)
+        begin = end

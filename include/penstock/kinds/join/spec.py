@@ -52,6 +52,7 @@ class JoinSpec(StepSpec):
 
     kind: ClassVar[str] = "join"
     by_key: ClassVar[bool] = True
+    by_reach: ClassVar[bool] = True
     told_by: ClassVar[tuple[str, ...]] = tuple(column.name for column in SEQS)
 
     shift: Shift

@@ -171,11 +171,14 @@ class Planner:
 def touched(
     tables: Tables, step: StepSpec, plan: CorrectionPlan, at: Position | None = None
 ) -> pa.Table:
-    """The windows and keys a plan of late records is about: ``window_start`` and the keys."""
+    """The windows and keys a plan of late records is about: ``window_start`` and the keys.
+
+    Of a step whose answers hang on what is near the late records one by one: ``last_seq``, too.
+    """
     at = at or position(tables, step)
-    names = ["window_start", *step.key_names]
+    names = ["window_start", *step.key_names, *(["last_seq"] if step.by_reach else [])]
     if at is None:
-        return tables.answers(step).schema.empty_table().select(names)
+        return tables.late(step, []).schema.empty_table().select(names)
     told = Spans("last_seq", ((plan.after_seq + 1, plan.through_seq),))
     since = max(frozen(tables).window_from, BEGINNING if plan.since is None else plan.since)
     late = within(late_at(tables, step, at, [], told), since, plan.until)
