@@ -30,8 +30,16 @@ COMPARISON = {
 Values = pa.ChunkedArray | pa.Scalar
 
 
-def evaluate(expression: Expression, table: pa.Table) -> Values:
-    """Values of an expression for each row, or one scalar for all of them."""
+def evaluate(
+    expression: Expression, table: pa.Table, known: dict[Expression, Values] | None = None
+) -> Values:
+    """Values of an expression for each row, or one scalar for all of them.
+
+    Args:
+        expression: what is asked.
+        table: the rows.
+        known: what sums and the like came to, for other expressions over the same rows.
+    """
     match expression:
         case Column(name=name):
             values = table[name]
@@ -44,7 +52,13 @@ def evaluate(expression: Expression, table: pa.Table) -> Values:
         case Literal(value=value):
             return pa.scalar(float(value), ARROW[ColumnType.DOUBLE])
         case Operation(operator=operator, arguments=arguments):
-            return _operate(operator, [evaluate(a, table) for a in arguments])
+            if known is None or operator not in ARITHMETIC:
+                return _operate(operator, [evaluate(a, table, known) for a in arguments])
+            if expression not in known:
+                known[expression] = _operate(
+                    operator, [evaluate(a, table, known) for a in arguments]
+                )
+            return known[expression]
 
 
 def _operate(operator: Operator, values: list[Values]) -> Values:
@@ -69,9 +83,13 @@ def _compare(operator: Operator, left: Values, right: Values) -> Values:
     return COMPARISON[operator](left, right)
 
 
-def true_for(condition: Expression | None, table: pa.Table) -> pa.Array:
+def true_for(
+    condition: Expression | None,
+    table: pa.Table,
+    known: dict[Expression, Values] | None = None,
+) -> pa.Array:
     """For which rows a condition is true; without one for all. Null is not true."""
-    kept = pa.scalar(True) if condition is None else evaluate(condition, table)
+    kept = pa.scalar(True) if condition is None else evaluate(condition, table, known)
     if isinstance(kept, pa.Scalar):
         return pa.repeat(bool(kept.as_py()), table.num_rows)
     return pc.fill_null(kept, False)

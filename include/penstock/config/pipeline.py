@@ -327,6 +327,12 @@ class Pipeline(Intake, Named):
         """Side data by name."""
         return {name: side.table(name) for name, side in self.load.items()}
 
+    @cached_property
+    def side_tables(self) -> dict[str, SideTable]:
+        """Side data by name, with what steps hold of it."""
+        own = (declared.table for spec in self.specs for declared in spec.declares)
+        return {**self.sides, **{table.name: table for table in own}}
+
     @property
     def least_kept(self) -> tuple[int, str]:
         """The shortest ``keep`` by which nothing of an open window goes, us, and for which step."""

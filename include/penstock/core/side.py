@@ -69,3 +69,16 @@ class SideJoin:
         """What it means, whatever the table holds."""
         on = sorted(list(pair) for pair in self.on)
         return {"table": self.table.name, "columns": self.table.canonical(), "on": on}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Side data that the pipeline file itself holds: rows of texts, as its columns are.
+
+    Attributes:
+        table: its columns, all of them strings.
+        rows: values by column.
+    """
+
+    table: SideTable
+    rows: tuple[tuple[str, ...], ...]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from penstock.core import identity
 from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
-from penstock.core.side import SideJoin
+from penstock.core.side import Declared, SideJoin
 from penstock.core.slack import SlackSpec
 from penstock.core.window import WindowSpec
 
@@ -67,6 +67,11 @@ class StepSpec(ABC):
     @property
     def looked_up(self) -> tuple[SideJoin, ...]:
         """What it looks up in side data."""
+        return ()
+
+    @property
+    def declares(self) -> tuple[Declared, ...]:
+        """Side data that its part of the file holds: an edit takes effect from a block on."""
         return ()
 
     @property

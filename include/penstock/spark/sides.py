@@ -25,13 +25,13 @@ from penstock.spark.frames import Frames
 
 
 def sides_of(frames: Frames, tables: Tables, step: StepSpec) -> dict[str, DataFrame]:
-    """What a step looks things up in, by name, with ``first$`` and ``until$``, positions.
+    """What a step looks things up in, or holds, by name, with ``first$`` and ``until$``, positions.
 
     Raises:
         TerminalError: decisions are not what the plans adopted, or rows not what was stored.
     """
-    wanted = {join.table.name: join.table for join in step.looked_up}
-    return {name: _side(frames, tables, table) for name, table in wanted.items()}
+    wanted = [*(join.table for join in step.looked_up), *(own.table for own in step.declares)]
+    return {table.name: _side(frames, tables, table) for table in dict.fromkeys(wanted)}
 
 
 def _side(frames: Frames, tables: Tables, table: SideTable) -> DataFrame:

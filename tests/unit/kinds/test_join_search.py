@@ -17,6 +17,7 @@ from penstock.kinds.join.reach import back
 from penstock.kinds.join.search import Search
 from penstock.kinds.join.spec import JoinSpec, Shift
 from penstock.kinds.join.wire import AS_LEFT, AS_RIGHT, Wire
+from tests.speed import none
 from tests.steps import make_pipeline
 
 TYPES = {"v": "long", "x": "double", "s": "string"}
@@ -90,11 +91,11 @@ def test_pairs_are_those_of_all_beside_all(
     where, holds, share = CONDITIONS[name]
     draw, step = random.Random(f"{name}{on}{few}"), step_of(where, on)  # noqa: S311
     pool = pool_of(step, draw, 2_500)
-    search, rows = Search(step, pool), pool.to_pylist()
+    search, rows = Search(step, pool, none), pool.to_pylist()
     sides = [search.rows(role) for role in (AS_LEFT, AS_RIGHT)]
     sides[few] = sides[few][:90]  # of one side few are asked for, of the other many
-    left, right = search.pairs(*sides)
-    found = [*zip(left.tolist(), right.tolist(), strict=True)]
+    pairs = search.pairs(*sides)
+    found = [*zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)]
     assert len({*found}) == len(found), "a pair twice"
     assert {*found} == brute(rows, *sides, on, holds)
     assert found or on

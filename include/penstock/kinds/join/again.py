@@ -6,7 +6,7 @@ import pyarrow as pa
 from penstock.columns.windows import panes_of
 from penstock.kinds.frame import Asked
 from penstock.kinds.join.reducer import pairs
-from penstock.kinds.join.search import Search
+from penstock.kinds.join.search import Pairs, Search
 from penstock.kinds.join.spec import JoinSpec
 from penstock.kinds.join.wire import AS_LEFT, AS_RIGHT, Wire
 from penstock.kinds.side import Sides
@@ -14,8 +14,7 @@ from penstock.kinds.side import Sides
 
 def again(step: JoinSpec, records: pa.Table, asked: Asked, sides: Sides) -> pa.Table:
     """The pairs that a correction asks for."""
-    del sides
-    search = Search(step, records)
+    search = Search(step, records, sides)
     left, right = search.rows(AS_LEFT), search.rows(AS_RIGHT)
     start = panes_of(step.window, search.times[left])
     left = left[(start >= asked.low) & (start < asked.high)]
@@ -23,5 +22,4 @@ def again(step: JoinSpec, records: pa.Table, asked: Asked, sides: Sides) -> pa.T
         return pairs(Wire(step), records, search.pairs(left, right))
     late, theirs = (np.isin(search.seqs[rows], asked.late) for rows in (left, right))
     found = [search.pairs(left[late], right), search.pairs(left[~late], right[theirs])]
-    both = (np.concatenate(rows) for rows in zip(*found, strict=True))
-    return pairs(Wire(step), records, (next(both), next(both)))
+    return pairs(Wire(step), records, Pairs.of(found))

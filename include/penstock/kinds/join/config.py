@@ -3,17 +3,18 @@
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from penstock.config.expression import parse_where
-from penstock.config.model import ColumnName, Model, alike
+from penstock.config.model import ColumnName, Model, Name, alike
 from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.measure import ColumnType
 from penstock.core.window import WindowSpec, micros
-from penstock.kinds.join.spec import LEFT, RIGHT, SEQS, TIMES, JoinSpec, Shift, span_of
+from penstock.kinds.join.conditions import read
+from penstock.kinds.join.spec import LEFT, QUERIES, RIGHT, SEQS, TIMES, JoinSpec, Shift, span_of
 
 SIDES = (LEFT, RIGHT)
 CALENDAR = re.compile(
@@ -64,6 +65,12 @@ class JoinConfig(StepConfig):
     where: str | None = Field(
         default=None, description="Condition over left.x and right.x; none: all that are near."
     )
+    queries: dict[Name, str] = Field(
+        default_factory=dict,
+        description="Conditions that share the join, by name: a pair satisfies one at least, and"
+        " names all that it does. They may be edited while the stream runs, and may use columns of"
+        " on, where and select.",
+    )
     select: tuple[str, ...] = Field(
         default=(), description="Columns that a pair shows, as left.x or right.x."
     )
@@ -105,6 +112,7 @@ class JoinConfig(StepConfig):
             condition=condition,
             selected=selected,
             observed=tuple(Column(c, given.types[c]) for c in sorted(asked - {*self.keys})),
+            queries=tuple(sorted(self.queries.items())),
         )
 
     @property
@@ -117,8 +125,7 @@ class JoinConfig(StepConfig):
         return None
 
     def _condition(self, types: Mapping[str, ColumnType]) -> Expression | None:
-        seen = {f"{side}.{c}": kind for side in SIDES for c, kind in types.items()}
-        return None if self.where is None else parse_where(self.where, seen)
+        return None if self.where is None else read(self.where, types)
 
     def problems(self, given: Given) -> Iterator[Said]:
         """Everything wrong with the keys, which a join calls ``on``, and with its own part."""
@@ -127,7 +134,11 @@ class JoinConfig(StepConfig):
 
     def own_problems(self, given: Given) -> Iterator[Said]:
         """Of the condition, and of what is selected."""
-        yield from problem_of("where", lambda: self._condition(given.types))
+        wrong = [*problem_of("where", lambda: self._condition(given.types))]
+        yield from wrong
+        for name, text in self.queries.items():
+            said = [*problem_of(f"queries.{name}", partial(read, text, given.types))]
+            yield from said or ([] if wrong else self._not_kept(name, text, given.types))
         if same := alike([*(c.name for c in (*SEQS, *TIMES)), *self.answered_columns]):
             yield "select", f"{same} would be one column of a pair. Rename one, or delete it"
         for text, (side, column) in zip(self.select, self._selected, strict=True):
@@ -135,6 +146,14 @@ class JoinConfig(StepConfig):
                 yield "select", f"{text} is neither left.x nor right.x"
             elif column not in given.types:
                 yield "select", undeclared(column, given.types)
+
+    def _not_kept(self, name: str, text: str, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+        """Columns that a query asks for, and that a definition without it has no use for."""
+        asked = {c.partition(".")[2] for c in columns_of(read(text, types))}
+        kept = {c.partition(".")[2] for c in columns_of(self._condition(types))}
+        kept |= {*self.keys, *(column for _, column in self._selected)}
+        for column in sorted(asked - kept):
+            yield f"queries.{name}", f"{column} is not kept. Add left.{column} to select"
 
     @property
     def answered_columns(self) -> list[str]:
@@ -147,7 +166,8 @@ class JoinConfig(StepConfig):
         alike = f" with the same {', '.join(self.keys)}" if self.keys else ""
         lies = "" if _shift(self.shift) == Shift() else f" {self.shift} earlier"
         holds = "" if self.where is None else f" where {self.where}"
-        return f"each record with those near in time{lies}{alike}; a pair{holds}"
+        asked = f" of {', '.join(self.queries)}" if self.queries else ""
+        return f"each record with those near in time{lies}{alike}; a pair{asked}{holds}"
 
     @property
     def late(self) -> str:
@@ -158,9 +178,12 @@ class JoinConfig(StepConfig):
         """Positions, event times and what is selected of both records."""
         yield from (column.name for column in (*SEQS, *TIMES))
         yield from self.answered_columns
+        yield from [QUERIES.name] if self.queries else []
 
     def said(self, value: str) -> str:
         """Which record it is of."""
+        if value == QUERIES.name:
+            return "the queries that it satisfies"
         side, _, column = value.partition("_")
         return f"{column} of the {side} record"
 

@@ -5,7 +5,7 @@ candidate. Source: S2J (hash index for equality, ordered index for <, >, <=, >=)
 their sizes are ours [D].
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -111,3 +111,30 @@ def _ranged(operator: Operator, one: Expression, other: Expression) -> Ranged | 
         edge = -most if forward else most
         apart = ((edge, inf),) if above else ((-inf, edge),)
     return Ranged(*sides, apart)
+
+
+def shared(own: Index, others: Sequence[Index]) -> Index:
+    """What finds partners for whoever needs a pair that one of several others fits, and its own.
+
+    Args:
+        own: of what must hold.
+        others: of what some of must hold; none: nothing more must.
+    """
+    if not others:
+        return own
+    equal = [each for each in others[0].equal if all(each in other.equal for other in others)]
+    found = [other.ranged for other in others if other.ranged is not None]
+    ranged = own.ranged
+    if len(found) == len(others) and len({(each.left, each.right) for each in found}) == 1:
+        ranged = Ranged(found[0].left, found[0].right, _union([s for r in found for s in r.apart]))
+    return Index(tuple(dict.fromkeys((*own.equal, *equal))), ranged)
+
+
+def _union(spans: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    found = list[tuple[float, float]]()
+    for low, high in sorted(spans):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        elif low <= high:
+            found.append((low, high))
+    return tuple(found)

@@ -13,7 +13,7 @@ from penstock.kinds.classes import Classes
 from penstock.kinds.frame import Advance, Reduced, State
 from penstock.kinds.join.reach import counted, kept, left_kept, right_kept
 from penstock.kinds.join.search import Pairs, Search
-from penstock.kinds.join.spec import SEQS, TIMES, JoinSpec
+from penstock.kinds.join.spec import QUERIES, SEQS, TIMES, JoinSpec
 from penstock.kinds.join.wire import AS_LEFT, AS_RIGHT, AT_HOME, ROLES, Wire
 from penstock.kinds.keyed.late import late_records
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
@@ -28,8 +28,7 @@ class Reducer:
     """A join's state, one shard at a time."""
 
     def __init__(self, step: JoinSpec, state: State, folder: Path, sides: Sides) -> None:
-        del sides
-        self.step, self.wire, self.mark = step, Wire(step), 0
+        self.step, self.wire, self.sides, self.mark = step, Wire(step), sides, 0
         self.state = KeyedState(state, folder, self._kept)
 
     def reduce(self, advance: Advance, parts: pa.Table, seed: pa.Table) -> Reduced:
@@ -49,7 +48,7 @@ class Reducer:
             before = self.state.rows(manifest, self.wire.parts)
         before = self._kept(before)
         pool = pa.concat_tables([before, parts])
-        search, known = Search(self.step, pool), before.num_rows
+        search, known = Search(self.step, pool, self.sides), before.num_rows
         marks = counted(self.step.window, advance.marks.at(search.seqs[known:]))
         found = self._timely(search, known, marks)
         self.mark = advance.watermark
@@ -69,9 +68,8 @@ class Reducer:
         left, right = search.rows(AS_LEFT), search.rows(AS_RIGHT)
         fresh = search.pairs(left[left >= known], right)
         former = search.pairs(left[left < known], right[right >= known])
-        some, others = (np.concatenate(each) for each in zip(fresh, former, strict=True))
-        ours = self._told(search, known, marks, some, others)
-        return some[ours], others[ours]
+        found = Pairs.of([fresh, former])
+        return found.where(self._told(search, known, marks, found.left, found.right))
 
     def _told(self, search: Search, known: int, marks: Longs, left: Longs, right: Longs) -> Bools:
         forward = search.seqs[left] > search.seqs[right]
@@ -90,7 +88,7 @@ class Reducer:
 
 def pairs(wire: Wire, pool: pa.Table, found: Pairs) -> pa.Table:
     """Pairs as they leave the reducer."""
-    sides = [pool.take(pa.array(rows)) for rows in found]
+    sides = [pool.take(pa.array(rows)) for rows in (found.left, found.right)]
     left, right = sides
     columns = {
         **{key: left[key] for key in wire.step.key_names},
@@ -102,4 +100,5 @@ def pairs(wire: Wire, pool: pa.Table, found: Pairs) -> pa.Table:
     }
     both = {"left": left, "right": right}
     columns |= {f"{side}_{c.name}": both[side][c.name] for side, c in wire.step.selected}
+    columns |= {} if found.said is None else {QUERIES.name: found.said}
     return pa.table(columns).select(wire.answers.names).cast(wire.answers)

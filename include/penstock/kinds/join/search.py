@@ -4,7 +4,7 @@ State and correction ask here alike. Candidates are found by keys, by time, and 
 condition gives (``index``); then it is asked of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isinf
 from typing import TypeAlias
@@ -19,18 +19,46 @@ from penstock.columns.groups import group
 from penstock.columns.types import ARROW
 from penstock.core.expression import Expression, columns_of
 from penstock.kinds.join.candidates import Doubles, Runs, Sorted, numbers
-from penstock.kinds.join.index import index_of
+from penstock.kinds.join.queries import in_force, index_with, tags
 from penstock.kinds.join.reach import back
 from penstock.kinds.join.spec import LEFT, RIGHT, JoinSpec
 from penstock.kinds.join.wire import ROLES
 from penstock.kinds.keyed.runs import SEQ, TIME
+from penstock.kinds.side import Sides
 
 TOGETHER = 1 << 20
 """So many candidates are looked at at once."""
 WIDER = 2.0**-50
 """Of a range of numbers, by their size: the condition itself decides at its edges."""
-Pairs: TypeAlias = tuple[Longs, Longs]
+Both: TypeAlias = tuple[Longs, Longs]
 """Rows of left records, and of the right ones beside them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of a pool.
+
+    Attributes:
+        left, right: rows of both records.
+        said: queries that each satisfies; of a join without queries none.
+    """
+
+    left: Longs
+    right: Longs
+    said: pa.ChunkedArray | None
+
+    @classmethod
+    def of(cls, parts: Sequence["Pairs"]) -> "Pairs":
+        """All of them."""
+        left, right = (np.concatenate([getattr(p, n) for p in parts]) for n in ("left", "right"))
+        said = [part.said for part in parts if part.said is not None]
+        chunks = [chunk for each in said for chunk in each.chunks]
+        return cls(left, right, pa.chunked_array(chunks, pa.string()) if said else None)
+
+    def where(self, kept: Bools) -> "Pairs":
+        """Some of them."""
+        said = None if self.said is None else self.said.filter(pa.array(kept))
+        return Pairs(self.left[kept], self.right[kept], said)
 
 
 class Search:
@@ -39,6 +67,7 @@ class Search:
     Args:
         step: the join.
         pool: records as runs hold them.
+        sides: side data: its queries.
 
     Attributes:
         times, seqs: of the pool.
@@ -46,13 +75,15 @@ class Search:
         compared: candidates that were looked at.
     """
 
-    def __init__(self, step: JoinSpec, pool: pa.Table) -> None:
-        self.step, self.pool, self.index = step, pool, index_of(step.condition)
+    def __init__(self, step: JoinSpec, pool: pa.Table, sides: Sides) -> None:
+        self.step, self.pool = step, pool
         self.times, self.seqs, self.roles = (np.asarray(pool[n]) for n in (TIME, SEQ, ROLES))
         self.keys, _ = group([pool[key] for key in step.key_names], pool.num_rows)
         self.whole = np.ones(pool.num_rows, bool)
         for key in step.key_names:
             self.whole &= np.asarray(pool[key].is_valid())
+        self.asked = in_force(step, self.seqs, sides)
+        self.index = index_with(step, self.asked)
         self.compared = 0
 
     def rows(self, role: int) -> Longs:
@@ -61,13 +92,13 @@ class Search:
 
     def pairs(self, left: Longs, right: Longs) -> Pairs:
         """Pairs of some records for which the condition holds."""
-        found = [(left[:0], right[:0])]
+        none = pa.chunked_array([], pa.string()) if self.step.queries else None
+        found = [Pairs(left[:0], right[:0], none)]
         for some, others in self._candidates(*self._sides(left, right)):
             self.compared += len(some)
-            holds = (some != others) & self._holds(some, others)
-            found.append((some[holds], others[holds]))
-        lefts, rights = zip(*found, strict=True)
-        return np.concatenate(lefts), np.concatenate(rights)
+            two = some != others
+            found.append(self._holding(some[two], others[two]))
+        return Pairs.of(found)
 
     def _sides(self, left: Longs, right: Longs) -> tuple["_Side", "_Side"]:
         """What is compared of each; without records of which something is null."""
@@ -91,7 +122,7 @@ class Search:
         found: pa.ChunkedArray = evaluate(what, table)
         return found
 
-    def _candidates(self, left: "_Side", right: "_Side") -> Iterator[Pairs]:
+    def _candidates(self, left: "_Side", right: "_Side") -> Iterator[Both]:
         """The fewer are asked for, the more are looked up."""
         before, after = self.step.before, self.step.after
         swapped = len(right.all) < len(left.all)
@@ -116,14 +147,23 @@ class Search:
             found.append((asked.numbers + edges[0] - spare[0], asked.numbers + edges[1] + spare[1]))
         return found
 
-    def _holds(self, left: Longs, right: Longs) -> Bools:
+    def _holding(self, left: Longs, right: Longs) -> Pairs:
+        """Of candidates those for which the condition holds, and a query if there are any."""
         columns = {"": pa.chunked_array([left])}
         for side, rows in ((LEFT, left), (RIGHT, right)):
             for column in self.step.compared(side):
                 values = self.pool[column.name].take(pa.array(rows))
                 columns[f"{side}.{column.name}"] = values.cast(ARROW[column.type])
-        holds: Bools = np.asarray(true_for(self.step.condition, pa.table(columns)))
-        return holds
+        beside = pa.table(columns)
+        if self.step.condition is not None:
+            holds = true_for(self.step.condition, beside)
+            left, right = (rows[np.asarray(holds)] for rows in (left, right))
+            beside = beside.filter(holds)
+        if not self.step.queries:
+            return Pairs(left, right, None)
+        newer = np.maximum(self.seqs[left], self.seqs[right])
+        said = pa.chunked_array([tags(self.asked, beside, newer)])
+        return Pairs(left, right, said).where(np.asarray(said.is_valid()))
 
 
 @dataclass

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.identity import column_form, expression_form
 from penstock.core.measure import ColumnType
+from penstock.core.side import Declared, SideTable
 from penstock.core.step import StepSpec
 from penstock.core.window import MILLISECOND
 
@@ -13,6 +14,8 @@ LEFT, RIGHT = "left", "right"
 SEQS = tuple(Column(f"{side}_seq", ColumnType.LONG) for side in (LEFT, RIGHT))
 """What a pair is known by: the ``arrival_seq`` of both records."""
 TIMES = tuple(Column(f"{side}_time", ColumnType.TIMESTAMP) for side in (LEFT, RIGHT))
+QUERIES = Column("queries", ColumnType.STRING)
+"""Of a pair: names of the queries that it satisfies, in order, with commas between."""
 FINE = 16
 """So many spans of the watermark, at least, are as long as a join reaches."""
 SPANS = tuple(MILLISECOND * each for each in (1, 10, 100, 1_000, 10_000, 60_000, 600_000))
@@ -48,6 +51,9 @@ class JoinSpec(StepSpec):
         before, after: how far from there a right one may lie, us.
         condition: over columns ``left.x`` and ``right.x``; none: all pairs.
         selected: columns of the two that a pair shows, by side.
+        observed: columns of a record that the state holds, besides its keys.
+        queries: names and conditions as the file has them now; not part of the definition. Where
+            there are any, a pair satisfies one that is in force where its later record stands.
     """
 
     kind: ClassVar[str] = "join"
@@ -61,6 +67,7 @@ class JoinSpec(StepSpec):
     condition: Expression | None
     selected: tuple[tuple[str, Column], ...]
     observed: tuple[Column, ...]
+    queries: tuple[tuple[str, str], ...] = ()
 
     @property
     def identity(self) -> tuple[Column, ...]:
@@ -75,21 +82,34 @@ class JoinSpec(StepSpec):
     @property
     def values(self) -> tuple[Column, ...]:
         """Of both records the event time and what is selected."""
-        return (*TIMES, *(Column(f"{side}_{c.name}", c.type) for side, c in self.selected))
+        shown = (Column(f"{side}_{c.name}", c.type) for side, c in self.selected)
+        return (*TIMES, *shown, *([QUERIES] if self.queries else []))
 
     @property
     def reads(self) -> frozenset[str]:
         """Keys, and what is compared or shown."""
         return frozenset(column.name for column in (*self.keys, *self.observed))
 
+    @property
+    def asked(self) -> SideTable:
+        """The table of its queries, in the lake."""
+        columns = tuple(Column(name, ColumnType.STRING) for name in ("name", "condition"))
+        return SideTable(f"{self.name}.queries", columns, ("name",))
+
+    @property
+    def declares(self) -> tuple[Declared, ...]:
+        """Its queries."""
+        return (Declared(self.asked, self.queries),) if self.queries else ()
+
     def compared(self, side: str) -> list[Column]:
-        """Columns of one of the two records that the condition asks for."""
+        """Columns of one of the two records that conditions may ask for."""
         asked = columns_of(self.condition)
-        return [c for c in (*self.keys, *self.observed) if f"{side}.{c.name}" in asked]
+        every = (*self.keys, *self.observed)
+        return [c for c in every if self.queries or f"{side}.{c.name}" in asked]
 
     def canonical(self) -> dict[str, Any]:
         """How near, where, and which pairs."""
-        return {
+        return ({"queries": True} if self.queries else {}) | {
             "shift": [self.shift.months, self.shift.span],
             "within": [self.before, self.after],
             "condition": None if self.condition is None else expression_form(self.condition),

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from penstock.core import expression
 from penstock.core.expression import to_sql
-from penstock.kinds.join.spec import LEFT, RIGHT, JoinSpec
+from penstock.kinds.join.conditions import query
+from penstock.kinds.join.spec import LEFT, QUERIES, RIGHT, JoinSpec
 
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """Instants that Spark can compute with, us: watermarks beyond are before or after everything."""
@@ -27,7 +28,7 @@ def alarms(
     ends: tuple[int, int],
 ) -> tuple[DataFrame, None]:
     """All pairs of some records: window, keys, both positions, values and ``n_records``."""
-    del sides, keep, marks, ends
+    del keep, marks, ends
     left, right = (_side(records, step, side) for side in (LEFT, RIGHT))
     width = max(step.before, step.after, 1_000_000)
     aim = F.unix_micros(_back("left_time", step))
@@ -41,6 +42,10 @@ def alarms(
     found = left.join(right, alike).where(near & (F.col("left_seq") != F.col("right_seq")))
     if step.condition is not None:
         found = found.where(F.expr(to_sql(step.condition)))
+    said = [QUERIES.name] if step.queries else []
+    if step.queries:
+        found = found.withColumn(QUERIES.name, _satisfied(step, sides[step.asked.name]))
+        found = found.where(F.col(QUERIES.name) != "")
     start = F.unix_micros("left_time")
     start = F.timestamp_micros(start - F.pmod(start, F.lit(step.window.size)))
     return found.select(
@@ -48,6 +53,7 @@ def alarms(
         *(F.col(f"`left.{key}`").alias(key) for key in step.key_names),
         "left_seq", "right_seq", "left_time", "right_time",
         *(F.col(f"`{side}.{c.name}`").alias(f"{side}_{c.name}") for side, c in step.selected),
+        *said,
         F.lit(2).cast("long").alias("n_records"),
     ), None  # fmt: skip
 
@@ -97,6 +103,17 @@ def told(
         pairs.where(kept).select("window_start", *step.identity_names),
         late.select("arrival_seq", start.alias("window_start"), *step.key_names),
     )
+
+
+def _satisfied(step: JoinSpec, asked: DataFrame) -> Column:
+    """Names of the queries in force at the later record that a pair satisfies, in order."""
+    newer = F.greatest("left_seq", "right_seq")
+    names = []
+    for row in asked.collect():
+        there = (newer >= F.lit(row["first$"])) & (newer < F.lit(row["until$"]))
+        holds = F.coalesce(F.expr(to_sql(query(step, row["condition"]))), F.lit(False))
+        names.append(F.when(there & holds, F.lit(row["name"])))
+    return F.array_join(F.array_sort(F.array_compact(F.array(*names))), ",")
 
 
 def same(value: expression.Column) -> Column:

@@ -58,7 +58,7 @@ def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
         "load": load_spec(tables),
         "executors": executors_spec(tables),
     }
-    specs |= {f"side/{name}": tables.side(side) for name, side in pipeline.sides.items()}
+    specs |= {f"side/{name}": tables.side(side) for name, side in pipeline.side_tables.items()}
     for step in pipeline.specs:
         specs[f"answers/{step.name}"] = tables.answers(step)
         specs[f"merged/{step.name}"] = tables.merged(step)

@@ -17,6 +17,7 @@ from penstock.core.place import path_of
 from penstock.core.side import VERSION, SideTable
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.side_content import SidePlace, Stamp, UnfitError
+from penstock.lake.ingest.side_declared import DeclaredPlace, OutdatedError
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import decisions_of
 from penstock.lake.log.side import REFUSED, owner
@@ -52,19 +53,21 @@ class _Seen:
     said: str = ""
 
 
-def places_of(pipeline: Pipeline, home: Path) -> list[SidePlace]:
-    """Where the side data lies that some step looks up.
+def places_of(pipeline: Pipeline, home: Path) -> list[SidePlace | DeclaredPlace]:
+    """Where the side data lies that some step looks up, and what steps hold of it.
 
     Args:
         pipeline: as its file says it.
         home: where relative places start.
     """
     used = {join.table.name: join.table for s in pipeline.specs for join in s.looked_up}
-    return [
+    files = (
         SidePlace(table, home / path_of(config.files), config.format, pipeline.tz)
         for name, table in used.items()
         for config in [pipeline.load[name]]
-    ]
+    )
+    held = (DeclaredPlace(pipeline, s, own) for s in pipeline.specs for own in s.declares)
+    return [*files, *held]
 
 
 class SideFiles:
@@ -99,9 +102,11 @@ class SideFiles:
         for place in self.places:
             self._look(place, self._seen[place.table.name])
 
-    def _look(self, place: SidePlace, seen: _Seen) -> None:
+    def _look(self, place: SidePlace | DeclaredPlace, seen: _Seen) -> None:
         try:
             self._take(place, seen)
+        except OutdatedError:
+            seen.version, seen.done = "", True
         except UnfitError as wrong:
             self._unfit(place.table, str(wrong))
             seen.version, seen.done = "", True
@@ -110,7 +115,7 @@ class SideFiles:
         if seen.version:
             self._offer(place.table, seen)
 
-    def _take(self, place: SidePlace, seen: _Seen) -> None:
+    def _take(self, place: SidePlace | DeclaredPlace, seen: _Seen) -> None:
         """Store what the files hold, if they are others than were dealt with."""
         stamps = place.stamps()
         if not self._is_new(place.table, seen, stamps):
@@ -122,7 +127,9 @@ class SideFiles:
         self._note(place.table, "")
         seen.version, seen.offered, seen.done = version, -1, True
 
-    def _away(self, place: SidePlace, seen: _Seen, why: OSError | SourceError) -> None:
+    def _away(
+        self, place: SidePlace | DeclaredPlace, seen: _Seen, why: OSError | SourceError
+    ) -> None:
         """The files are not there, which is noted, or cannot be read now, which passes."""
         table = place.table
         if not self._contents(table):

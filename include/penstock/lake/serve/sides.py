@@ -32,7 +32,7 @@ def sides(tables: Tables, pipeline: Pipeline) -> list[SideState]:
     """Of each side table of a pipeline."""
     decisions, reader = Table(tables.decisions()), SideReader(tables)
     found = []
-    for name, table in pipeline.sides.items():
+    for name, table in pipeline.side_tables.items():
         told = decisions_of(decisions, owner(table))
         refused = "".join([row["value"] for row in told if row["what"] == REFUSED][-1:])
         if not any(row["what"] == SIDE for row in told):
