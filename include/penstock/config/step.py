@@ -118,6 +118,10 @@ class StepConfig(Model):
         """Each record with what, and when that is an answer; empty: it answers windows."""
         return ""
 
+    def found_by(self, given: Given) -> str:  # noqa: ARG002  of one kind
+        """What it looks partners up by; empty: it has none."""
+        return ""
+
     @property
     def late(self) -> str:
         """Of what is compared: which records are late, and what becomes of them."""

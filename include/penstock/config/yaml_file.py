@@ -10,6 +10,8 @@ import yaml
 from penstock.config.nodes import require_size
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 
+TRUTH, TEXT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
+
 
 class Unreadable(Exception):  # noqa: N818  it carries a problem to whoever collects them
     """A file that holds no keys at all."""
@@ -78,12 +80,28 @@ def line_of(path: Path, keys: Loc) -> int:
 
 
 def _content(node: yaml.MappingNode) -> dict[Any, Any]:
+    _name_keys(node, set())
     loader = yaml.SafeLoader("")
     try:
         content: dict[Any, Any] = loader.construct_document(node)
     finally:
         loader.dispose()
     return content
+
+
+def _name_keys(node: yaml.Node, seen: set[int]) -> None:
+    """Let keys that YAML 1.1 takes for truth values, such as ``on``, be the names that they are."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.tag == TRUTH:
+                key.tag = TEXT
+            _name_keys(value, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _name_keys(value, seen)
 
 
 def _lines(node: yaml.Node, loc: Loc) -> Iterator[tuple[Loc, int]]:

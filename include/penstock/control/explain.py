@@ -152,9 +152,10 @@ def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
     config = pipeline.steps[spec.name]
     values = tuple((value.name, config.said(value.name), value.type.value) for value in spec.values)
     window = _window(spec.window, micros(example))
+    where = None if spec.where is None else config.where
     return StepPlan(
-        spec.name, spec.key_names, config.where, window, values, spec.slack, config.quality,
-        config.compares, config.late,
+        spec.name, spec.key_names, where, window, values, spec.slack, config.quality,
+        config.compares, config.late, config.found_by(pipeline.given),
     )  # fmt: skip
 
 

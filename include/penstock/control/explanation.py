@@ -75,6 +75,7 @@ class StepPlan:
         quality: what its timely answers must hold; none: nothing.
         compares: each record with what; empty: it answers windows.
         late: then, which records are, and what becomes of them, with ``{correction}`` for when.
+        found_by: what partners are looked up by; empty: it has none.
     """
 
     name: str
@@ -86,6 +87,7 @@ class StepPlan:
     quality: Quality | None
     compares: str = ""
     late: str = ""
+    found_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

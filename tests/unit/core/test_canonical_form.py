@@ -15,6 +15,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.spec import AggregateSpec
 from penstock.kinds.custom.spec import CustomSpec, Program
+from penstock.kinds.join.spec import JoinSpec
 from penstock.kinds.latest.spec import LatestSpec
 from penstock.kinds.lookup.spec import LookupSpec
 from tests.steps import make_pipeline
@@ -81,6 +82,17 @@ GOLDEN = {
         't":[["code","long"]],"keys":[["site","string"]],"kind":"lookup","pairs":"all","reach'
         '":60000000,"where":null,"window":{"origin":0,"size":1000,"slide":1000}}',
     ),
+    "of a join": (
+        {"kind": "join", "on": ["site"], "within": "PT1M", "shift": "P1MT2S"}
+        | {"where": "left.code <> right.code", "select": ["left.bags"], "slack": {"fixed": "PT1S"}}
+        | {"queries": {"a": "left.bags > 1"}},
+        "fc552a13047a",
+        '{"condition":{"arguments":[{"column":["left.code","long"]},{"column":["right.code","'
+        'long"]}],"operator":"<>"},"form":1,"input":"events","keys":[["site","string"]],"kind'
+        '":"join","queries":true,"selected":[["left","bags","long"]],"shift":[1,2000000],"whe'
+        're":null,"window":{"origin":0,"size":1000000,"slide":1000000},"within":[60000000,600'
+        "00000]}",
+    ),
 }
 
 FIELDS = {
@@ -88,6 +100,7 @@ FIELDS = {
     LatestSpec: {"keys", "where", "window", "kept"},
     LookupSpec: {"keys", "where", "window", "keep", "pairs", "reach", "kept", "alarm", "sides"},
     CustomSpec: {"keys", "where", "window", "own", "read", "said", "program", "sides"} | {"waits"},
+    JoinSpec: {"keys", "where", "window", "shift", "before", "after", "condition", "selected"},
     SideTable: {"name", "columns", "keys"},
     SideJoin: {"table", "on"},
     WindowSpec: {"size", "slide", "origin", "landmark"},
@@ -97,8 +110,9 @@ FIELDS = {
     Literal: {"value"},
     Operation: {"operator", "arguments"},
 }
-KINDS = (AggregateSpec, LatestSpec, LookupSpec, CustomSpec)
+KINDS = (AggregateSpec, LatestSpec, LookupSpec, CustomSpec, JoinSpec)
 MEANS_NOTHING: dict[Any, set[str]] = {kind: {"name", "slack"} for kind in KINDS}
+MEANS_NOTHING[JoinSpec] |= {"observed", "queries"}  # what else it names; that there are any counts
 CODE = Program("Code", "class Code: pass", "p.py")
 LIMITS = SideTable(
     "limits", (Column("site", ColumnType.STRING), Column("most", ColumnType.DOUBLE)), ("site",)

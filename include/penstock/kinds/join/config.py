@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import partial
+from math import isinf
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -13,7 +14,8 @@ from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.measure import ColumnType
 from penstock.core.window import WindowSpec, micros
-from penstock.kinds.join.conditions import read
+from penstock.kinds.join.conditions import plain, read
+from penstock.kinds.join.index import index_of, shared
 from penstock.kinds.join.spec import LEFT, QUERIES, RIGHT, SEQS, TIMES, JoinSpec, Shift, span_of
 
 SIDES = (LEFT, RIGHT)
@@ -93,10 +95,7 @@ class JoinConfig(StepConfig):
 
     def spec(self, name: str, given: Given) -> JoinSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
-        near = self.within
-        if isinstance(near, timedelta):
-            near = Within(before=near, after=near)
-        before, after = micros(near.before), micros(near.after)
+        before, after = micros(self._reach.before), micros(self._reach.after)
         span, condition = span_of(before + after), self._condition(given.types)
         selected = tuple((side, Column(c, given.types[c])) for side, c in self._selected)
         asked = {c.partition(".")[2] for c in columns_of(condition)} | {c.name for _, c in selected}
@@ -116,6 +115,12 @@ class JoinConfig(StepConfig):
         )
 
     @property
+    def _reach(self) -> Within:
+        """Both bounds."""
+        near = self.within
+        return Within(before=near, after=near) if isinstance(near, timedelta) else near
+
+    @property
     def _selected(self) -> list[tuple[str, str]]:
         """Side and column of each."""
         return [(side, column) for side, _, column in (each.partition(".") for each in self.select)]
@@ -133,19 +138,24 @@ class JoinConfig(StepConfig):
             yield "on" if where == "keys" else where, said
 
     def own_problems(self, given: Given) -> Iterator[Said]:
-        """Of the condition, and of what is selected."""
-        wrong = [*problem_of("where", lambda: self._condition(given.types))]
+        """Of the condition, of what is selected, and of queries."""
+        types = given.types
+        wrong = [*problem_of("where", lambda: self._condition(types)), *self._wrong_select(types)]
         yield from wrong
         for name, text in self.queries.items():
-            said = [*problem_of(f"queries.{name}", partial(read, text, given.types))]
-            yield from said or ([] if wrong else self._not_kept(name, text, given.types))
-        if same := alike([*(c.name for c in (*SEQS, *TIMES)), *self.answered_columns]):
+            said = [*problem_of(f"queries.{name}", partial(read, text, types))]
+            yield from said or ([] if wrong else self._not_kept(name, text, types))
+
+    def _wrong_select(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+        if same := alike([*(c.name for c in (*SEQS, *TIMES, QUERIES)), *self.answered_columns]):
             yield "select", f"{same} would be one column of a pair. Rename one, or delete it"
         for text, (side, column) in zip(self.select, self._selected, strict=True):
+            if self.select.count(text) > 1:
+                yield "select", f"{text} stands twice. Delete one"
             if side not in SIDES or not column:
                 yield "select", f"{text} is neither left.x nor right.x"
-            elif column not in given.types:
-                yield "select", undeclared(column, given.types)
+            elif column not in types:
+                yield "select", undeclared(column, types)
 
     def _not_kept(self, name: str, text: str, types: Mapping[str, ColumnType]) -> Iterator[Said]:
         """Columns that a query asks for, and that a definition without it has no use for."""
@@ -164,10 +174,34 @@ class JoinConfig(StepConfig):
     def compares(self) -> str:
         """With which records, and the condition as the file says it."""
         alike = f" with the same {', '.join(self.keys)}" if self.keys else ""
-        lies = "" if _shift(self.shift) == Shift() else f" {self.shift} earlier"
         holds = "" if self.where is None else f" where {self.where}"
         asked = f" of {', '.join(self.queries)}" if self.queries else ""
-        return f"each record with those near in time{lies}{alike}; a pair{asked}{holds}"
+        return f"each record with those{alike} {self._near}; a pair{asked}{holds}"
+
+    @property
+    def _near(self) -> str:
+        """Where partners lie, for people."""
+        near = self._reach
+        spans = ((near.before, "before"), (near.after, "after"))
+        told = [f"{each.total_seconds():g} s {which}" for each, which in spans if each]
+        shifted = _shift(self.shift) != Shift()
+        if near.before == near.after and near.before:
+            told = [f"{near.before.total_seconds():g} s before or after"]
+        there = f"{self.shift} earlier" if shifted else "the same time"
+        return f"up to {' or '.join(told)} {there}" if told else f"of {there}"
+
+    def found_by(self, given: Given) -> str:
+        """Keys, time, and what the conditions give."""
+        conditions = [read(text, given.types) for text in self.queries.values()]
+        index = shared(index_of(self._condition(given.types)), [index_of(c) for c in conditions])
+        equal = [f"{plain(each.left)} = {plain(each.right)}, by hash" for each in index.equal]
+        ranged = index.ranged
+        order = [] if ranged is None else [
+            f"{plain(ranged.right)} {' or '.join(map(_span, ranged.apart))} {plain(ranged.left)},"
+            " by order"
+        ]  # fmt: skip
+        keys = [f"{', '.join(self.keys)}, by hash"] if self.keys else []
+        return "; ".join([*keys, "time, by order", *equal, *order])
 
     @property
     def late(self) -> str:
@@ -186,6 +220,16 @@ class JoinConfig(StepConfig):
             return "the queries that it satisfies"
         side, _, column = value.partition("_")
         return f"{column} of the {side} record"
+
+
+def _span(apart: tuple[float, float]) -> str:
+    """How numbers lie to one another."""
+    low, high = apart
+    if isinf(low):
+        return f"up to {high:g} above" if high > 0 else f"at least {-high:g} below"
+    if isinf(high):
+        return f"at least {low:g} above" if low >= 0 else f"at most {-low:g} below"
+    return f"from {low:g} to {high:g} above"
 
 
 CONFIG = JoinConfig

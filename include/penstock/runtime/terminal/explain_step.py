@@ -44,6 +44,7 @@ def show_step(step: StepPlan, out: Console) -> None:
             ("answers for", f"each {keys}" if step.keys else keys),
             ("of records", f"where {step.where}" if step.where else "all"),
             *([("compares", step.compares)] if step.compares else of),
+            *([("found by", step.found_by)] if step.found_by else []),
             ("answers with", values),
         )
     )

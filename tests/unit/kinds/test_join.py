@@ -1,0 +1,101 @@
+"""A join in a pipeline file: what it means, what is wrong with it, and what explain says."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.config.catalog import read_pipeline
+from penstock.kinds.join.spec import JoinSpec, Shift, span_of
+
+FILE = """\
+source: {files: live, format: jsonl}
+columns: {station: string, pm: double, off: long}
+event_time: t
+steps:
+  change:
+    kind: join
+    on: [station]
+    shift: P1M
+    within: PT0S
+    queries:
+      strong: abs(left.pm - right.pm) > 200
+      weak: 50 < abs(left.pm - right.pm)
+    select: [left.pm, right.pm]
+    slack: {fixed: P2D}
+"""
+
+
+def read(home: Path, text: str) -> tuple[JoinSpec | None, list[str]]:
+    path = home / "p.yaml"
+    path.write_text(text)
+    pipeline, problems = read_pipeline(path)
+    said = [str(problem).replace(f"{home}/", "") for problem in problems]
+    if pipeline is None:
+        return None, said
+    spec = pipeline.spec("change")
+    assert isinstance(spec, JoinSpec)
+    return spec, [pipeline.steps["change"].found_by(pipeline.given)]
+
+
+def test_on_is_a_name_whatever_yaml_takes_it_for(tmp_path: Path) -> None:
+    step, _ = read(tmp_path, FILE)
+    assert step is not None
+    assert step.key_names == ("station",)
+    assert (step.shift, step.before, step.after) == (Shift(1), 0, 0)
+    assert step.window.size == 1_000_000
+    assert [c.name for c in step.values] == [
+        "left_time", "right_time", "left_pm", "right_pm", "queries",
+    ]  # fmt: skip
+    assert step.required == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("P1M", "1 month", ["p.yaml:8  steps.change.shift  '1 month' is not a span of time, as in"
+                            " P1M (a month), P7D or PT90S"]),
+        ("PT0S", "-PT1S", ["p.yaml:9  steps.change.within  a span of time is not negative. Write"
+                           " how far apart they may lie"]),
+        ("[station]", "[town]", ["p.yaml:7  steps.change.on  town is not declared under columns"
+                                 " (declared: off, pm, station)"]),
+        ("[left.pm, right.pm]", "[pm, left.x]", [
+            "p.yaml:13  steps.change.select  pm is neither left.x nor right.x",
+            "p.yaml:13  steps.change.select  x is not declared under columns (declared: off, pm,"
+            " station)"]),
+        ("[left.pm, right.pm]", "[left.off]", [
+            "p.yaml:11  steps.change.queries.strong  pm is not kept. Add left.pm to select",
+            "p.yaml:12  steps.change.queries.weak  pm is not kept. Add left.pm to select"]),
+        ("left.pm - right.pm) > 200", "left.pm - right.station) > 200", [
+            "p.yaml:11  steps.change.queries.strong  'left.pm - right.station' needs numbers,"
+            " found number and string"]),
+        ("{fixed: P2D}", "{quantile: {}}\\n    quality: {epsilon: 0.1, delta: 0.1}", [
+            "p.yaml:5  steps.change  a pair has no size that could be off by a share. Delete"
+            " quality, and use slack fixed or max_delay"]),
+    ],
+)  # fmt: skip
+def test_the_message_says_where_what_and_the_remedy(
+    tmp_path: Path, old: str, new: str, said: list[str]
+) -> None:
+    assert old in FILE
+    assert sorted(read(tmp_path, FILE.replace(old, new.replace("\\n", "\n")))[1]) == sorted(said)
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        (None, "station, by hash; time, by order; right.pm at least 50 below or at least 50 above"
+               " left.pm, by order"),
+        ("left.off = right.off", "station, by hash; time, by order; left.off = right.off, by hash;"
+                                 " right.pm at least 50 below or at least 50 above left.pm,"
+                                 " by order"),
+    ],
+)  # fmt: skip
+def test_what_partners_are_found_by(tmp_path: Path, where: str | None, said: str) -> None:
+    text = FILE if where is None else FILE + f"    where: {where}\n"
+    assert read(tmp_path, text)[1] == [said]
+
+
+def test_the_watermark_counts_by_spans_that_fit_the_reach() -> None:
+    found = [span_of(seconds * 1_000_000) for seconds in (0, 1, 10, 60, 3_600, 10**9)]
+    assert found == [10**6, 10_000, 100_000, 10**6, 6 * 10**7, 6 * 10**8]
+    assert span_of(1) == 1_000
