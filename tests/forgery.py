@@ -116,7 +116,7 @@ class Forger:
                  "quarantine": "arrival_seq", "excluded": "arrival_seq",
                  "late": "last_seq"}.get(name)  # fmt: skip
         if name == "answers":
-            return sorted(rows, key=lambda r: (r["window_start"], r["site"], r["revision"]))
+            return sorted(rows, key=lambda r: (r["window_start"], r.get("site", ""), r["revision"]))
         return sorted(rows, key=lambda r: r[order]) if order else rows
 
     def rewrite(self, name: str, rows: list[Row]) -> None:
@@ -155,7 +155,9 @@ class Forger:
 
 def at_window(row: Row) -> str:
     """How a report names the window and key of a row."""
-    return f"window {row['window_start'].isoformat()} key site={row['site']}"
+    names = ("site",) if "site" in row else ("left_seq", "right_seq")
+    key = ", ".join(f"{name}={row[name]}" for name in names if name in row)
+    return f"window {row['window_start'].isoformat()}{f' key {key}' if key else ''}"
 
 
 def assert_red(
