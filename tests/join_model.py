@@ -60,8 +60,13 @@ class Event:
 
 
 def back(time: int) -> int:
-    """Where the right ones of a left one lie: as of months of a calendar, two may be one."""
-    return time - 4 - (time % 3 == 2)
+    """Where the right ones of a left one lie: as a month before, of several days on one day."""
+    return time - 4 - 3 * (time % 6 >= 3)
+
+
+def lowest(time: int) -> int:
+    """The least of those of left ones from an instant on."""
+    return min(back(each) for each in range(time, time + 12))
 
 
 def marked(events: list[Event], slack: int) -> list[Event]:
@@ -94,7 +99,7 @@ def pairs(one: Event, other: Event, streams: Streams) -> Iterator[tuple[Pair, fr
 def is_kept(event: Event, role: int, mark: int) -> bool:
     """Whether a record on time could yet be near to one, as the left (0) or the right one (1)."""
     if role:
-        return event.at >= back(mark) - BEFORE
+        return event.at >= lowest(mark) - BEFORE
     return back(event.at) + AFTER >= mark
 
 

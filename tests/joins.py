@@ -104,12 +104,12 @@ CASES = {
         lambda _left, _right: True,
     ),
     "month": Case(
-        {"kind": "join", "within": "PT0S", "on": ["site"], "shift": "P1M",
+        {"kind": "join", "within": "PT8H", "on": ["site"], "shift": "P1M",
          "where": "abs(left.delay - right.delay) > 0.5", "select": ["left.delay", "right.delay"],
          "slack": {"fixed": "P2D"}},
-        ("site",), a_month_earlier, 0, 0,
+        ("site",), a_month_earlier, 28_800 * SECOND, 28_800 * SECOND,
         lambda left, right: _some(left["delay"], right["delay"], lambda a, b: abs(a - b) > 0.5),
-        86_400.0,
+        28_800.0,
     ),
 }  # fmt: skip
 NOBODY = ref.Step((), ref.Window(SECOND, SECOND), (), (ref.Slack("fixed", 3 * SECOND),))
@@ -127,9 +127,13 @@ def oracle_of(name: str) -> tuple[Mapping[str, Any], ref.Step]:
 
 
 def seen(draw: random.Random, count: int, apart: float, begin: int = 0) -> list[dict[str, Any]]:
-    """Records of three sites, whole seconds or days apart, some late, some without a code."""
+    """Records of three sites, seconds or hours apart, some late, some without a code.
+
+    Those that lie hours apart come through the end of a February, and of a March.
+    """
     unit = max(int(apart), 1)
-    clock, found = 1_700_000_000 // unit * unit + begin * unit, []
+    start = 1_700_000_000 if unit == 1 else 1_706_140_800
+    clock, found = start + begin * unit, []
     for _ in range(count):
         clock += draw.randint(0, 2) * unit
         at = clock - draw.choice((0, 0, 0, 1, 3, 9, 25)) * unit
@@ -216,11 +220,19 @@ def true_timely(log: Log, case: Case) -> set[Pair]:
         if left < right:
             kept = case.back(one["event_time"]) + case.after >= mark
         else:
-            bound = mark if abs(mark) >= ref.ALWAYS // 2 else case.back(mark)
-            kept = other["event_time"] >= bound - case.before
+            kept = other["event_time"] >= earliest(mark, case) - case.before
         if kept and newer > log.history:
             found.add((left, right))
     return found
+
+
+def earliest(mark: int, case: Case) -> int:
+    """Where right records of left ones from an instant on lie at the earliest, tried one by one."""
+    if abs(mark) >= ref.ALWAYS // 2:
+        return mark
+    day = 86_400 * SECOND
+    later = [mark // day * day + number * day for number in range(1, 5)]
+    return min(case.back(time) for time in (mark, *later))
 
 
 def late_in(log: Log, case: Case) -> list[int]:

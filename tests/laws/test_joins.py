@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from penstock.lake.history.position import position
+from penstock.lake.history.standing import timely_answers
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage import read
 from penstock.spark import scan
 from tests.doubles import deadly_commits
-from tests.joins import CASES, check_settled, check_stream, join_lake, oracle_of, seen
-from tests.lakes import Lake, World
+from tests.joins import CASES, check_settled, check_stream, join_lake, oracle_of, pairs_in, seen
+from tests.lakes import Lake, World, make_lake
 from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.law
@@ -19,9 +20,10 @@ pytestmark = pytest.mark.law
 
 def fed(home: Path, name: str, draw: random.Random) -> Lake:
     """A lake whose log is full, and not read yet."""
-    lake = join_lake(home, name)
+    lake, apart = join_lake(home, name), CASES[name].apart
+    many = 1 if apart == 1 else 4
     for number in range(8):
-        rows = seen(draw, draw.randint(1, 16), CASES[name].apart, 6 * number)
+        rows = seen(draw, many * draw.randint(1, 16), apart, many * 6 * number)
         write_jsonl(home / "live" / f"{number}.jsonl", rows)
     lake.query()
     lake.ingest()
@@ -59,6 +61,22 @@ def test_corrections_add_the_pairs_of_late_records(tmp_path: Path, name: str, se
     corrected += lake.correct()
     assert check_settled(lake, CASES[name]) > corrected > 0
     assert not lake.correct(recheck=True), "what was not touched is right"
+
+
+def test_a_month_is_over_once_no_day_can_lie_a_month_after_it(tmp_path: Path) -> None:
+    """The 29th, 30th and 31st of March lie a month after the 28th of February 2023, or 29th."""
+    config, oracle = oracle_of("month")
+    lake = make_lake(tmp_path, (config | {"within": "PT0S", "slack": {"fixed": "PT0S"}}, oracle))
+    times = ["02-28T16:00", "03-28T16:00", "03-29T23:30", "03-30T16:00", "03-31T16:00"]
+    rows = [{"site": "a", "code": 1, "delay": float(number), "bags": 1, "live": True,
+             "event_time": f"2023-{time}:00Z"} for number, time in enumerate(times)]  # fmt: skip
+    for number, row in enumerate(rows):
+        write_jsonl(tmp_path / "live" / f"{number}.jsonl", [row])
+    lake.query()
+    lake.ingest()
+    lake.query(blocks=1).run()
+    found = timely_answers(lake.tables, lake.step)
+    assert pairs_in(found) == {(left, 0) for left in (1, 3, 4)}
 
 
 @pytest.mark.parametrize(("name", "seed"), [("far", 0), ("same", 1), ("month", 2)])

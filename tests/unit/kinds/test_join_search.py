@@ -13,7 +13,7 @@ from penstock.config.expression import parse_where
 from penstock.core.measure import ColumnType
 from penstock.kinds.join import search as module
 from penstock.kinds.join.index import index_of
-from penstock.kinds.join.reach import back
+from penstock.kinds.join.reach import back, highest, lowest
 from penstock.kinds.join.search import Search
 from penstock.kinds.join.spec import JoinSpec, Shift
 from penstock.kinds.join.wire import AS_LEFT, AS_RIGHT, Wire
@@ -153,4 +153,16 @@ def test_months_go_back_as_the_calendar_has_them() -> None:
         np.array(each, "datetime64[us]").view(np.int64) for each in zip(*leap, strict=True)
     )
     assert back(times, Shift(1, 0)).tolist() == wanted.tolist()
-    assert (np.diff(back(np.sort(times), Shift(13, 7))) >= 0).all()
+
+
+def test_the_least_and_the_greatest_are_those_of_all_instants_after_and_before() -> None:
+    hours = np.arange("2023-12-30", "2024-05-02", dtype="datetime64[h]").astype("datetime64[us]")
+    times = hours.view(np.int64)
+    for months in (0, 1, 2, 12):
+        there, shift = back(times, Shift(months, 7)), Shift(months, 7)
+        least = np.minimum.accumulate(there[::-1])[::-1]
+        most = np.maximum.accumulate(there)
+        middle = slice(72, -72)  # days before and after the months that are looked at count, too
+        assert (lowest(times, shift)[middle] == least[middle]).all()
+        over = highest(times, shift)[middle] - most[middle]
+        assert ((over >= 0) & (over < 3_600_000_000)).all()  # hours are looked at

@@ -1,9 +1,12 @@
 """How far records of a join reach in event time, and until when they are kept.
 
-A right record fits a left one if it lies near ``back`` of it, which never falls: so a left record
-is of no use any more once the watermark's own reach has passed it, and a right one likewise. Which
-records are kept is a function of the log (``tests/join_model.py``): the watermark counts by spans.
+A right record fits a left one if it lies near ``back`` of it. That may fall as time goes on: a
+month before the 29th, 30th and 31st of March lies one day, three times. So a right record is of use
+while any left one from the watermark on may lie so far back. Which records are kept is a function
+of the log (``tests/join_model.py``): the watermark counts by spans.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,8 +15,40 @@ from penstock.core.window import WindowSpec
 from penstock.kinds.join.spec import JoinSpec, Shift
 
 MONTH, DAY, MICRO = "datetime64[M]", "datetime64[D]", "datetime64[us]"
-SHORTEST, LONGEST = 28 * 86_400_000_000, 31 * 86_400_000_000
-"""Of a month, us."""
+LENGTH = 86_400_000_000
+"""Of a day, us."""
+SHORTEST, LONGEST = 28 * LENGTH, 31 * LENGTH
+"""Of a month."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Months:
+    """Where instants lie some months before.
+
+    Attributes:
+        found: the instants, us.
+        midnight: of the day, us.
+        over, ends: whether the day in its own month is beyond the last one there, and the last.
+        whole: whether it is that last one, or beyond.
+    """
+
+    found: Longs
+    midnight: Longs
+    over: Bools
+    whole: Bools
+    ends: Bools
+
+
+def _months(times: Longs, months: int) -> _Months:
+    when = times.view(MICRO)
+    month, midnight = when.astype(MONTH), when.astype(DAY)
+    target = month - months
+    first, last = target.astype(DAY), (target + 1).astype(DAY) - 1
+    own = first + (midnight - month.astype(DAY))
+    day = np.minimum(own, last).astype(MICRO)
+    found = (day + (when - midnight.astype(MICRO))).view(np.int64)
+    ends = midnight == (month + 1).astype(DAY) - 1
+    return _Months(found, day.view(np.int64), own > last, own >= last, ends)
 
 
 def back(times: Longs, shift: Shift) -> Longs:
@@ -23,15 +58,27 @@ def back(times: Longs, shift: Shift) -> Longs:
         times: event times of left records, us.
         shift: of the join.
     """
-    if not shift.months:
-        return times - shift.span
-    when = times.view(MICRO)
-    month, midnight = when.astype(MONTH), when.astype(DAY)
-    target = month - shift.months
-    first, last = target.astype(DAY), (target + 1).astype(DAY) - 1
-    day = np.minimum(first + (midnight - month.astype(DAY)), last)
-    found: Longs = (day.astype(MICRO) + (when - midnight.astype(MICRO))).view(np.int64)
-    return found - shift.span
+    if shift.months:
+        times = _months(times, shift.months).found
+    return times - shift.span
+
+
+def lowest(times: Longs, shift: Shift) -> Longs:
+    """Where right records of left ones from some instants on lie at the earliest, us."""
+    if shift.months:
+        there = _months(times, shift.months)
+        times = np.where(there.whole & ~there.ends, there.midnight, there.found)
+    found: Longs = times - shift.span
+    return found
+
+
+def highest(times: Longs, shift: Shift) -> Longs:
+    """Where right records of left ones up to some instants lie at the latest, us."""
+    if shift.months:
+        there = _months(times, shift.months)
+        times = np.where(there.over, there.midnight + LENGTH - 1, there.found)
+    found: Longs = times - shift.span
+    return found
 
 
 def counted(window: WindowSpec, watermarks: Longs) -> Longs:
@@ -48,7 +95,7 @@ def left_kept(step: JoinSpec, times: Longs, marks: Longs) -> Bools:
 
 def right_kept(step: JoinSpec, times: Longs, marks: Longs) -> Bools:
     """Whether right records could yet be near to a left one on time."""
-    kept: Bools = times >= back(marks, step.shift) - step.before
+    kept: Bools = times >= lowest(marks, step.shift) - step.before
     return kept
 
 
@@ -70,13 +117,16 @@ def kept(step: JoinSpec, times: Longs, roles: Longs, mark: int) -> Bools:
 def since(step: JoinSpec, watermark: int) -> int:
     """The event time from which on records may be kept at a watermark, us."""
     mark = counted(step.window, np.full(1, watermark))
-    return int(min(back(mark, step.shift)[0] - step.before, mark[0] - step.after))
+    return int(min(lowest(mark, step.shift)[0] - step.before, mark[0] - step.after))
 
 
 def rights_of(step: JoinSpec, low: int, high: int) -> tuple[int, int]:
     """Event times [since, until) of right records that fit left ones in [low, high), us."""
-    aim = back(np.array([low, high - 1]), step.shift)
-    return int(aim[0]) - step.before, int(aim[1]) + step.after + 1
+    ends = np.array([low]), np.array([high - 1])
+    first, last = (
+        edge(end, step.shift)[0] for edge, end in zip((lowest, highest), ends, strict=True)
+    )
+    return int(first) - step.before, int(last) + step.after + 1
 
 
 def lefts_of(step: JoinSpec, low: int, high: int) -> tuple[int, int]:

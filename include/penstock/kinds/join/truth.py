@@ -93,7 +93,7 @@ def told(
         new.select(F.col("arrival_seq").alias("newer$"), "counts$"), "newer$"
     )
     ours = F.unix_micros(_back("left_time", step)) + F.lit(step.after) >= F.col("counts$")
-    reach = F.unix_micros(_back("bound$", step)) - F.lit(step.before)
+    reach = F.unix_micros(_earliest("bound$", step)) - F.lit(step.before)
     theirs = F.unix_micros("right_time") >= reach
     pairs = pairs.withColumn("bound$", F.timestamp_micros("counts$"))
     kept = F.when(F.col("counts$") <= F.lit(EARLIEST), F.lit(True))
@@ -135,3 +135,16 @@ def _back(column: str, step: JoinSpec) -> Column:
     shift = step.shift
     when = F.expr(f"`{column}` - make_ym_interval(0, {shift.months})")
     return F.timestamp_micros(F.unix_micros(when) - F.lit(shift.span))
+
+
+def _earliest(column: str, step: JoinSpec) -> Column:
+    """The same of left records from then on, at the earliest: days may lie before one day."""
+    when, there = F.col(column), _back(column, step)
+    day = F.expr(f"`{column}` - make_ym_interval(0, {step.shift.months})")
+    last, more = (
+        F.dayofmonth(day) == F.dayofmonth(F.last_day(day)),
+        F.last_day(when) > F.to_date(when),
+    )
+    again = F.lit(bool(step.shift.months)) & last & more
+    midnight = F.timestamp_micros(F.unix_micros(F.date_trunc("day", day)) - F.lit(step.shift.span))
+    return F.when(again, midnight).otherwise(there)
