@@ -7,7 +7,7 @@ numbers is found by bisection in a few blocks. (A tree of sorted blocks; Bentley
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -51,9 +51,9 @@ class Sorted:
     """
 
     def __init__(self, rows: Longs, keys: Longs, instants: Longs, numbers: Doubles | None) -> None:
-        self.instants = np.unique(instants)
+        self.instants, ranks = distinct(instants)
         self.base = len(self.instants) + 1
-        codes = keys * self.base + np.searchsorted(self.instants, instants)
+        codes = keys * self.base + ranks
         order = np.argsort(codes, kind="stable")
         self.codes, self.rows = codes[order], rows[order]
         self.levels = list[tuple[Longs, Longs]]()
@@ -63,7 +63,7 @@ class Sorted:
 
     def _sort(self, numbers: Doubles) -> None:
         """Blocks of each size: their records by number, as places and as codes to bisect."""
-        self.values, ranks = np.unique(numbers, return_inverse=True)
+        self.values, ranks = distinct(numbers)
         place, size = np.arange(len(ranks)), SMALL
         while True:
             codes = place // size * (len(self.values) + 1) + ranks
@@ -116,6 +116,17 @@ class Sorted:
                 first = np.maximum(first, found[-1][1])
             found.append((first, np.searchsorted(self.values, high, "right")))
         return found
+
+
+def distinct(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Longs]:
+    """Values in order, each once, and the place of each there; faster than ``numpy.unique``."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    first = np.ones(len(values), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    ranks = np.empty(len(values), np.int64)
+    ranks[order] = np.cumsum(first) - 1
+    return ordered[first], ranks
 
 
 def _expanded(who: Longs, spans: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
