@@ -21,9 +21,9 @@ SHIPPED = ROOT / "include" / "examples"
 NAMES = ("www.Example.org", "example.org", "a.b.example.net", "example.net", "localhost", None)
 
 
-def block(language: str) -> str:
-    """The first of a language in the how-to."""
-    found = re.search(rf"^```{language}\n(.*?)^```", HOW_TO.read_text(), re.MULTILINE | re.DOTALL)
+def block(language: str, page: Path = HOW_TO) -> str:
+    """The first of a language in a how-to."""
+    found = re.search(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None
     return found.group(1)
 
@@ -74,3 +74,12 @@ def test_the_step_of_the_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     names = ("host", "domain", "arrival_seq", "first_seen")
     assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(expected)
     assert len(expected) > len(first), "some were first seen later than they asked first"
+
+
+def test_the_join_of_the_how_to_is_the_one_that_is_shipped(tmp_path: Path) -> None:
+    (tmp_path / "air.yaml").write_text(block("yaml pipeline", HOW_TO.with_name("pair-records.md")))
+    told, problems = read_pipeline(tmp_path / "air.yaml")
+    assert told is not None, problems
+    shipped, problems = read_pipeline(SHIPPED / "air.yaml")
+    assert shipped is not None, problems
+    assert (told.specs, told.definition) == (shipped.specs, shipped.definition)
