@@ -2,8 +2,8 @@
 
     python include/examples/air_data.py FOLDER_OF_CSV .penstock/demo/air/live
 
-No one wrote down when the measures arrived. Here 70 of 100 come within minutes, 25 within hours, and
-5 within nine days. A file holds what arrived in a month.
+No one wrote down when the measures arrived. Here 70 of 100 come within minutes, 25 within hours,
+and 5 within nine days. A file holds what arrived in a month.
 """
 
 import sys
@@ -35,7 +35,7 @@ def main(source: str, target: Path) -> None:
         rows = duckdb.sql("FROM arrived").filter(f"strftime(arrived, '%Y-%m') = '{month}'")
         rows.write_parquet(str(path.with_suffix(".new")))
         path.with_suffix(".new").rename(path)
-    (count,) = duckdb.sql("SELECT count(*) FROM arrived").fetchone() or (0,)
+    ((count,),) = duckdb.sql("SELECT count(*) FROM arrived").fetchall()
     sys.stdout.write(f"{count:,} records in {target}\n")
 
 
