@@ -18,15 +18,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from penstock.config.cluster import MEMORY_RULE, Cluster, Hours, Master, Nodes, Scale, Worker
+from penstock.config.columns import ColumnConfig, Id
 from penstock.config.model import NAME_RULE
-from penstock.config.pipeline import (
-    RESERVED,
-    ColumnConfig,
-    History,
-    Id,
-    Pipeline,
-    Source,
-)
+from penstock.config.pipeline import RESERVED, History, Pipeline, Source
 from penstock.config.running import Correction, MicroBatch, Schedule, Soon
 from penstock.config.settings import ROOT, Settings
 from penstock.config.side import SideConfig

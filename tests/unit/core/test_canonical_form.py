@@ -98,6 +98,7 @@ FIELDS = {
     Operation: {"operator", "arguments"},
 }
 KINDS = (AggregateSpec, LatestSpec, LookupSpec, CustomSpec)
+FIELDS = {kind: own | ({"streams"} if kind in KINDS else set()) for kind, own in FIELDS.items()}
 MEANS_NOTHING: dict[Any, set[str]] = {kind: {"name", "slack"} for kind in KINDS}
 CODE = Program("Code", "class Code: pass", "p.py")
 LIMITS = SideTable(
