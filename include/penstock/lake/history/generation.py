@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.core.slack import SlackChange, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
-from penstock.core.window import WindowSpec
-from penstock.lake.log.blocks import EventTimes, newest_live_before, read_summaries
+from penstock.lake.log.blocks import EventTimes, newest_live_before, read_summaries, seen_by
 from penstock.lake.log.fold import Fold
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.definition import Definition
@@ -126,7 +125,7 @@ def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str
 def lived(
     tables: Tables,
     events: Table,
-    window: WindowSpec,
+    step: StepSpec,
     start: Generation | Sealed,
     before: int,
     changes: Sequence[SlackChange],
@@ -136,14 +135,15 @@ def lived(
 
     Args:
         tables: of the pipeline.
-        events: the table of events.
-        window: of the step.
+        events: the table of events, of the step's streams.
+        step: the step.
         start: where the fold starts.
         before: it ends before this block.
         changes: slack decisions.
         controller: as it was written down at the start.
     """
-    fold = Fold(EventTimes(events), window)
-    fold.start(start.state, start.seq, newest_live_before(tables, start.block), controller)
-    fold.take(read_summaries(tables, start.block, before), changes)
+    fold = Fold(EventTimes(events), step.window)
+    newest = newest_live_before(tables, start.block, step.streams)
+    fold.start(start.state, start.seq, newest, controller)
+    fold.take(seen_by(read_summaries(tables, start.block, before), step.streams), changes)
     return fold

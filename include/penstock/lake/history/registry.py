@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.config.pipeline import Mode, Pipeline
+from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.slack import BlockKind, SlackSpec, WatermarkState, spec_at
@@ -29,6 +29,7 @@ from penstock.lake.log.blocks import (
     decisions_of,
     next_block,
     read_summaries,
+    seen_by,
     slack_changes,
 )
 from penstock.lake.log.fold import Fold
@@ -69,9 +70,7 @@ class Registry:
 
     def __init__(self, tables: Tables, clock: Clock, pipeline: Pipeline, shards: int = 0) -> None:
         self.tables, self.clock, self.shards = tables, clock, shards
-        self.live = pipeline.source.mode is Mode.LIVE
-        self.queries = pipeline.queries
-        self.events = Table(tables.events(pipeline.types))
+        self.pipeline, self.queries = pipeline, pipeline.queries
         self.registry = Table(tables.registry())
         self.decisions = Table(tables.decisions())
 
@@ -116,7 +115,7 @@ class Registry:
             return self.begin_epoch(step, why), Going.BEGINS
         epoch, newest = found
         lasts = last_sealed(self.tables, step, epoch.number)
-        if self._goes_on_after_its_end(epoch, lasts):
+        if self._goes_on_after_its_end(step, epoch, lasts):
             return self.begin_epoch(step, "live after its end"), Going.BEGINS
         if (lasts[-1] if lasts else epoch).seq < frozen(self.tables).seq:  # it was not there then
             return self.begin_epoch(step, "frozen beyond where it stood"), Going.BEGINS
@@ -147,19 +146,20 @@ class Registry:
             former: the epoch before; it stays where the new one would start as it does.
         """
         goes = asked(self.tables)
-        blocks = read_summaries(self.tables, goes.block)
+        blocks = seen_by(read_summaries(self.tables, goes.block), step.streams)
         past = generations(self.tables, step)
         number = past[-1].number + 1 if past else 0
         block = blocks[-1].number + 1 if blocks else goes.block
         seq = blocks[-1].last_seq if blocks else goes.seq
         self._decide_slack(step, block)
         slack = self._slack_at(step, block)
-        fold = Fold(EventTimes(self.events), step.window)
+        live, types = self.pipeline.is_live(step.streams), self.pipeline.types
+        fold = Fold(EventTimes(Table(self.tables.events(types, step.streams))), step.window)
         fold.start(WatermarkState(), goes.seq, goes.newest, "")
-        state = after_history(blocks, slack, fold, live=self.live)
+        state = after_history(blocks, slack, fold, live=live)
         new = Generation(
             step.name, step.fingerprint, number, number, block, seq, state,
-            slack, "", self.live, self.clock.now(), goes.seq,
+            slack, "", live, self.clock.now(), goes.seq,
         )  # fmt: skip
         if former is not None:
             same = replace(
@@ -169,12 +169,14 @@ class Registry:
                 return former
         return self._register(step, new, reason)
 
-    def _goes_on_after_its_end(self, epoch: Generation, lasts: Sequence[Sealed]) -> bool:
+    def _goes_on_after_its_end(
+        self, step: StepSpec, epoch: Generation, lasts: Sequence[Sealed]
+    ) -> bool:
         """Whether the source is live although it has ended: the end stays in its epoch."""
-        if not self.live:
+        if not self.pipeline.is_live(step.streams):
             return False
         block, state = (lasts[-1].block, lasts[-1].state) if lasts else (epoch.block, epoch.state)
-        later = read_summaries(self.tables, block)
+        later = seen_by(read_summaries(self.tables, block), step.streams)
         return state.ended or any(b.kind is BlockKind.END for b in later)
 
     def _slack_at(self, step: StepSpec, block: int) -> SlackSpec:

@@ -25,7 +25,7 @@ def marks_since(tables: Tables, events: Table, step: StepSpec, epoch: int) -> Ma
 
     Args:
         tables: of the pipeline.
-        events: the table of events.
+        events: the table of events, of the step's streams.
         step: the step.
         epoch: number of the epoch.
     """
@@ -40,7 +40,7 @@ def marks_before(tables: Tables, events: Table, step: StepSpec, start: Generatio
 
     Args:
         tables: of the pipeline.
-        events: the table of events.
+        events: the table of events, of the step's streams.
         step: the step.
         start: the generation.
     """
@@ -63,4 +63,4 @@ def _marks(
 ) -> list[Mark]:
     """Watermarks from a start of the fold on, up to a block."""
     changes = slack_changes(tables, step.name)
-    return lived(tables, events, step.window, since, before, changes).marks
+    return lived(tables, events, step, since, before, changes).marks

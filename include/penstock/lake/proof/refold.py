@@ -43,7 +43,8 @@ class Way:
         epoch: Generation,
         since: Waypoint = BEGIN,
     ) -> None:
-        self.events, self.step, self.blocks, self.epoch = events, step, blocks, epoch
+        self.events, self.step, self.epoch = events, step, epoch
+        self.blocks = blocks.seen_by(step.streams)
         self.since = since
         rows = read_table(Table(tables.decisions()))
         rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
@@ -98,7 +99,7 @@ class Way:
         past = np.flatnonzero(blocks.number < self.epoch.block)
         for i in past:
             state = self._block(state, int(i), slack)
-        old = blocks.t_max[past][~blocks.live[past]]
+        old = blocks.t_max[past][~blocks.live[past]]  # of other streams' blocks it is none
         newest = int(old.max(initial=BEGINNING))
         if newest > BEGINNING and state.watermark < FOREVER:
             newest -= slack.span if slack.policy is SlackPolicy.FIXED else 0

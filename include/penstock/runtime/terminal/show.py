@@ -118,7 +118,7 @@ def _friendly(why: str, settings: Settings, pipeline: Pipeline, step: StepSpec) 
     name = pipeline.name
     start = f"start the DAG stream__{name} in Airflow (penstock up says where)"
     if why == "empty":
-        first = f"the DAG preload__{name} for its history, then " if pipeline.history else ""
+        first = f"the DAG preload__{name} for its history, then " if pipeline.histories else ""
         return (
             f"  Nothing has been taken in yet. Next: penstock up, then trigger {first}the DAG"
             f" stream__{name}.\n  What it will do: penstock explain {name}"
