@@ -19,7 +19,7 @@ from penstock.lake.log.blocks import (
     slack_changes,
     summaries,
 )
-from penstock.lake.log.fold import Fold
+from penstock.lake.log.joint import fold_over
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Tail
 from penstock.lake.storage.tables import Tables
@@ -101,7 +101,7 @@ class Follower:
         self, start: StepStart, tables: Tables, times: EventTimes, decisions: Table, cut: Cut
     ) -> None:
         self.start, self.tables, self.decisions, self._cut = start, tables, decisions, cut
-        self._fold = Fold(times, start.step.window)
+        self._fold = fold_over(times, start.step)
         self._known: tuple[int, tuple[SlackChange, ...]] = (-1, ())
 
     def next(self, before: StepOffset, waiting: Waiting) -> StepOffset:

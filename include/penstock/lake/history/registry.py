@@ -12,7 +12,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.slack import BlockKind, SlackSpec, WatermarkState, spec_at
-from penstock.core.step import StepSpec
+from penstock.core.step import ONLY, StepSpec
 from penstock.lake.history.checkpoint import (
     Checkpoint,
     Going,
@@ -32,8 +32,8 @@ from penstock.lake.log.blocks import (
     seen_by,
     slack_changes,
 )
-from penstock.lake.log.fold import Fold
 from penstock.lake.log.freezes import asked, frozen
+from penstock.lake.log.joint import Joint, fold_over
 from penstock.lake.log.proposed import DECLARED, declared
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
@@ -125,7 +125,7 @@ class Registry:
             settle(self.tables.decisions(), self.tables.registry())
             return newest, going
         if not lasts:
-            block, seq, state, controller = epoch.block, epoch.seq, epoch.state, ""
+            block, seq, state, controller = epoch.block, epoch.seq, epoch.state, epoch.controller
         else:
             block, seq, state = lasts[-1].block, lasts[-1].seq, lasts[-1].state
             controller = controller_at(self.tables, step, epoch.number, block)
@@ -154,12 +154,13 @@ class Registry:
         self._decide_slack(step, block)
         slack = self._slack_at(step, block)
         live, types = self.pipeline.is_live(step.streams), self.pipeline.types
-        fold = Fold(EventTimes(Table(self.tables.events(types, step.streams))), step.window)
+        fold = fold_over(EventTimes(Table(self.tables.events(types, step.streams))), step)
         fold.start(WatermarkState(), goes.seq, goes.newest, "")
         state = after_history(blocks, slack, fold, live=live)
+        controller = fold.controller if isinstance(fold, Joint) else ""  # one has seen nothing yet
         new = Generation(
             step.name, step.fingerprint, number, number, block, seq, state,
-            slack, "", live, self.clock.now(), goes.seq,
+            slack, controller, live, self.clock.now(), goes.seq,
         )  # fmt: skip
         if former is not None:
             same = replace(
@@ -173,11 +174,12 @@ class Registry:
         self, step: StepSpec, epoch: Generation, lasts: Sequence[Sealed]
     ) -> bool:
         """Whether the source is live although it has ended: the end stays in its epoch."""
-        if not self.pipeline.is_live(step.streams):
+        live = {name for name in step.streams or (ONLY,) if self.pipeline.is_live((name,))}
+        if not live:
             return False
         block, state = (lasts[-1].block, lasts[-1].state) if lasts else (epoch.block, epoch.state)
         later = seen_by(read_summaries(self.tables, block), step.streams)
-        return state.ended or any(b.kind is BlockKind.END for b in later)
+        return state.ended or any(b.kind is BlockKind.END and b.stream in live for b in later)
 
     def _slack_at(self, step: StepSpec, block: int) -> SlackSpec:
         return spec_at(slack_changes(self.tables, step.name), block)

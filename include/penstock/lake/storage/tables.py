@@ -30,11 +30,8 @@ class Tables:
     def events(self, columns: dict[str, ColumnType], streams: tuple[str, ...] = ()) -> TableSpec:
         """One accepted record a row, with what was not declared.
 
-        That is a field of ``undeclared`` in its own type, or in ``extra`` as JSON.
-
-        Args:
-            columns: declared ones, and ``stream`` where there are several.
-            streams: whose records readers take; none: all of them.
+        That is a field of ``undeclared`` in its own type, or in ``extra`` as JSON. With several
+        sources there is a column ``stream``; readers of some ``streams`` take only their rows.
         """
         named = dict.fromkeys([STREAM] if streams else [], ColumnType.STRING)
         declared = [pa.field(name, ARROW[kind]) for name, kind in {**named, **columns}.items()]
@@ -56,7 +53,10 @@ class Tables:
         )
 
     def quarantine(self) -> TableSpec:
-        """One refused record a row, raw, with its reason and place."""
+        """One refused record a row, raw, with its reason and place.
+
+        Here and in the other tables of the log, ``stream`` is there only with several sources.
+        """
         return TableSpec(
             self.uri("quarantine"),
             pa.schema(
