@@ -23,13 +23,13 @@ as late records, and `correct__NAME` answers for it.
 """
 
 for pipeline in wiring.catalog().pipelines:
-    if pipeline.history is None:
+    if not pipeline.histories:
         continue
     with DAG(
         dag_id=f"preload__{pipeline.name}",
         description=f"Takes in the history: {pipeline.description}",
         doc_md=wiring.explain(TEXT, pipeline),
-        schedule=AskedFor(pipeline.history.cron, timezone="UTC"),
+        schedule=AskedFor(next(iter(pipeline.histories.values())).cron, timezone="UTC"),
         start_date=wiring.EPOCH,
         catchup=False,
         max_active_runs=1,

@@ -4,7 +4,6 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from penstock.config.pipeline import Mode
 from penstock_airflow import wiring
 from penstock_airflow.operators import StreamOperator
 
@@ -31,7 +30,7 @@ Its log: `logs/streams/NAME.log` below Penstock's home folder.
 """
 
 for pipeline in wiring.catalog().pipelines:
-    live = pipeline.source.mode is Mode.LIVE
+    live = pipeline.is_live()
     with DAG(
         dag_id=f"stream__{pipeline.name}",
         description=f"Answers in time: {pipeline.description}",

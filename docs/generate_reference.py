@@ -18,20 +18,15 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from penstock.config.cluster import MEMORY_RULE, Cluster, Hours, Master, Nodes, Scale, Worker
+from penstock.config.columns import ColumnConfig, Id
 from penstock.config.model import NAME_RULE
-from penstock.config.pipeline import (
-    RESERVED,
-    ColumnConfig,
-    History,
-    Id,
-    Pipeline,
-    Source,
-)
+from penstock.config.pipeline import RESERVED, History, Pipeline, Source
 from penstock.config.running import Correction, MicroBatch, Schedule, Soon
 from penstock.config.settings import ROOT, Settings
 from penstock.config.side import SideConfig
 from penstock.config.slack import Bound, MaxDelay, Pd, PdFinal, Quality, Quantile, SlackConfig
 from penstock.config.step import StepConfig
+from penstock.config.streams import SeveralSources, StreamIntake
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
 from penstock.core.side import SideTable
@@ -57,8 +52,15 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
     ("`source`", "Where records come from while the stream runs.", Source),
     ("`history`", "What `preload__<pipeline>` takes in.", History),
     (
+        "`sources`",
+        "One entry a stream; its key is its name. Each has these keys, which a file of one source"
+        " has at its top ([how](../how-to/take-several-sources.md)).",
+        StreamIntake,
+    ),
+    (
         "`columns`",
-        "Short form: `name: type`. Reserved, in any case, since the tables use them:"
+        "Short form: `name: type`. Reserved, in any case, since the tables use them (with several"
+        " sources `stream`, too):"
         f" `{'`, `'.join(RESERVED)}`.",
         ColumnConfig,
     ),
@@ -165,14 +167,17 @@ def _cluster_file() -> str:
 
 
 def _keys(model: type[BaseModel]) -> Iterator[tuple[str, ...]]:
-    for name, known in model.model_fields.items():
+    known_fields = dict(model.model_fields)
+    if model is Pipeline:
+        known_fields["sources"] = SeveralSources.model_fields["sources"]
+    for name, known in known_fields.items():
         of_all = _is_of_all(model, name, known)
         if known.exclude or (model is Pipeline and name == "name") or of_all:
             continue
         yield (
             f"`{known.alias or name}`",
             _kind(known.annotation, known.metadata),
-            _default(known),
+            "" if model is Pipeline and name == "sources" else _default(known),
             _text(known),
         )
 

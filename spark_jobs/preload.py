@@ -21,7 +21,7 @@ from penstock.spark.session import open_session, settings_of
 def preload(request: JobRequest, settings: Settings) -> Outcome:
     """Ingest [start, end) of the history; before a step's first record, answer it too."""
     pipeline = pipeline_of(request, settings)
-    if pipeline.history is None:
+    if not pipeline.histories:
         raise ConfigError(f"{pipeline.path}: there is no history to preload. Add history: ...")
     clock = SystemClock()
     tables = Tables(settings.lake_uri, pipeline.name)

@@ -97,13 +97,19 @@ class Memory:
             assert self.blocks.setdefault(row["block"], row) == row
 
 
-def blocks_of(tables: Tables, pipeline: Pipeline, memory: Memory | None = None) -> list[ref.Block]:
+def blocks_of(
+    tables: Tables,
+    pipeline: Pipeline,
+    memory: Memory | None = None,
+    streams: tuple[str, ...] = (),
+) -> list[ref.Block]:
     """The sealed log as the oracle takes it; every number must stand exactly once.
 
     Args:
         tables: of the pipeline.
         pipeline: its file.
         memory: of what went, too; by default nothing went.
+        streams: of several, whose blocks count; those of others only take their numbers.
     """
     events, records = events_of(tables, pipeline), dict[int, Any]()
     memory = memory or Memory()
@@ -127,5 +133,10 @@ def blocks_of(tables: Tables, pipeline: Pipeline, memory: Memory | None = None) 
         assert (row["accepted"], row["quarantined"]) == (accepted, len(rows) - accepted), row
         total += accepted
         assert row["accepted_total"] == total, row
-        out.append(ref.Block(rows, row["kind"], row["origin"] == "live"))
+        whose = {r.get("stream") for r in rows if r is not None}
+        assert whose <= {row["stream"]}, f"records of {whose} in {row}"
+        if streams and row["stream"] not in streams:
+            out.append(ref.Block((None,) * len(rows)))
+        else:
+            out.append(ref.Block(rows, row["kind"], row["origin"] == "live"))
     return out

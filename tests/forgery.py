@@ -61,22 +61,40 @@ def audited(
     kept: bool = False,
 ) -> Verdict:
     """Audit a lake of one step; the suite's own bounds judge it. If ``kept`` the next goes on."""
+    (found,) = all_audited(spark, lake, at, everything=everything, kept=kept).values()
+    return found
+
+
+def all_audited(
+    spark: SparkSession,
+    lake: Lake,
+    at: datetime = NOON,
+    *,
+    everything: bool = False,
+    kept: bool = False,
+) -> dict[str, Verdict]:
+    """The same of every step of its pipeline, by name."""
     at += timedelta(seconds=lake.audits)
     one = Audit(spark, lake.tables, lake.pipeline, FixedClock(at), everything=everything)
     found = one.comparisons(INTERVAL)
     rows = with_unsettled(found, lake.tables, lake.pipeline, lake.home, at, {})
-    (row,) = checked(pd.DataFrame(rows), pipeline="p").to_dict("records")
-    failed = [check for check in CHECKS if not _holds(check, row[check.column])]
-    red, warned = (
-        {check.column for check in failed if check.severity is severity}
-        for severity in (Severity.CRITICAL, Severity.WARNING)
-    )
-    examples: tuple[Example, ...] = examples_of(row["step"], row["examples"])
-    row |= {name: found[0][name] for name in ("everything", "covered")}
+    judged = checked(pd.DataFrame(rows), pipeline="p").to_dict("records")
+    verdicts = {}
+    for row, compared in zip(judged, found, strict=True):
+        failed = [check for check in CHECKS if not _holds(check, row[check.column])]
+        red, warned = (
+            {check.column for check in failed if check.severity is severity}
+            for severity in (Severity.CRITICAL, Severity.WARNING)
+        )
+        examples: tuple[Example, ...] = examples_of(row["step"], row["examples"])
+        row |= {name: compared[name] for name in ("everything", "covered")}
+        verdicts[row["step"]] = Verdict(red, warned, tuple(map(str, examples)), row)
     if kept:
         lake.audits += 1
-        record_audit(lake.tables, [lake.step], f"audit {lake.audits}", at, rows, not red, [])
-    return Verdict(red, warned, tuple(map(str, examples)), row)
+        passed = not any(verdict.red for verdict in verdicts.values())
+        steps = [lake.pipeline.spec(name) for name in verdicts]
+        record_audit(lake.tables, steps, f"audit {lake.audits}", at, rows, passed, [])
+    return verdicts
 
 
 def _holds(check: Check, value: float) -> bool:

@@ -123,7 +123,8 @@ class Lake:
 
     def check(self) -> None:
         """Every law at the newest sealed position."""
-        blocks, at = blocks_of(self.tables, self.pipeline), position(self.tables, self.step)
+        blocks = blocks_of(self.tables, self.pipeline, streams=self.step.streams)
+        at = position(self.tables, self.step)
         if at is not None:
             self.check_at(at, blocks)
 

@@ -168,7 +168,7 @@ class LocalPrefix:
     """The log up to a plan's position, read in this process in place of Spark's two jobs."""
 
     def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec) -> None:
-        self.events, self.step = Table(tables.events(pipeline.types)), step
+        self.events, self.step = Table(tables.events(pipeline.types, step.streams)), step
         self.tables, self.sides = tables, SideReader(tables)
 
     def extent(self, plan: CorrectionPlan) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.config.pipeline import Pipeline
+from penstock.config.streams import SeveralSources
 from penstock.core.step import StepSpec
 from tests import reference as ref
 from tests.streams import BEGIN, SECOND, instant, us
@@ -32,6 +33,12 @@ def make_pipeline(home: Path, steps: Mapping[str, Any], **overrides: Any) -> Pip
         "steps": steps,
     }
     return Pipeline.model_validate(content | overrides)
+
+
+def make_several(home: Path, sources: Mapping[str, Any], steps: Mapping[str, Any]) -> Pipeline:
+    """A pipeline over several sources."""
+    content = {"name": "p", "path": home / "p.yaml", "sources": sources, "steps": steps}
+    return SeveralSources.model_validate(content)
 
 
 def over(name: str) -> Any:

@@ -13,10 +13,12 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_in
 from penstock.config.side import SideConfig
 from penstock.config.step import Given, StepConfig, code_of, config_of, kind_of
+from penstock.config.streams import SeveralSources, several, wrong_stream
 from penstock.config.yaml_file import Unreadable, read_yaml
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
+from penstock.core.step import ONLY
 from penstock.core.window import micros
 
 
@@ -109,16 +111,19 @@ def read_pipeline(
         if name in content
     ]
     content |= {"name": path.stem, "path": path}
+    model = SeveralSources if "sources" in content else Pipeline
     try:
-        pipeline = Pipeline.model_validate(content)
+        pipeline = model.model_validate(content)
     except ValidationError as wrong:
-        found = [problem_in(dict(e), path, lines, Pipeline) for e in wrong.errors()]
+        found = [problem_in(dict(e), path, lines, model) for e in wrong.errors()]
         steps, types = _readable_steps(content), _readable_types(content)
         found += _expressions(steps, types, _readable_sides(content), path, lines)
         return None, sorted([*twice, *found], key=lambda p: p.line)
+    types = {stream: intake.types for stream, intake in pipeline.intakes.items()}
     problems = [
         *twice,
-        *_expressions(pipeline.steps, pipeline.types, {**pipeline.sides}, path, lines),
+        *several(pipeline, lines),
+        *_expressions(pipeline.steps, types, {**pipeline.sides}, path, lines),
     ]
     problems = problems or [*_kept_too_short(pipeline, lines), *_kept_for_ever(pipeline, lines)]
     return (None, problems) if problems else (pipeline, [])
@@ -141,9 +146,16 @@ def _kept_for_ever(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[Config
         yield ConfigProblem(pipeline.path, line_in(("keep",), lines), "keep", said, remedy)
 
 
-def _readable_types(content: dict[Any, Any]) -> dict[str, ColumnType]:
-    """Declared types as far as they can be read from a file that has problems elsewhere."""
-    columns = content.get("columns")
+def _readable_types(content: dict[Any, Any]) -> dict[str, dict[str, ColumnType]]:
+    """Declared types by stream, as far as they can be read from a file with problems elsewhere."""
+    sources = content.get("sources")
+    some = sources if isinstance(sources, dict) else {}
+    named = {str(name): source for name, source in some.items() if isinstance(source, dict)}
+    streams = named if "sources" in content else {ONLY: content}
+    return {name: _types_of(source.get("columns")) for name, source in streams.items()}
+
+
+def _types_of(columns: object) -> dict[str, ColumnType]:
     types = {}
     for name, declared in (columns if isinstance(columns, dict) else {}).items():
         kind = declared.get("type") if isinstance(declared, dict) else declared
@@ -178,19 +190,24 @@ def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:
 
 def _expressions(
     steps: Mapping[str, StepConfig],
-    types: Mapping[str, ColumnType],
+    types: Mapping[str, Mapping[str, ColumnType]],
     sides: Mapping[str, SideTable | None],
     path: Path,
     lines: dict[Loc, int],
 ) -> list[ConfigProblem]:
+    """What is wrong with steps; ``types``: of the declared columns, by stream."""
     problems = []
     wrong = {f"load.{name}" for name, side in sides.items() if side is None}
     right = {name: side for name, side in sides.items() if side is not None}
-    given = Given(types, right, code_of(path))
     for name, step in steps.items():
-        for part, said in step.problems(given):
+        if astray := wrong_stream(step, [*types]):
+            loc: Loc = ("steps", name, "stream")
+            problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), *astray))
+            continue
+        known = {n: kind for one in step.streams or types for n, kind in types[one].items()}
+        for part, said in step.problems(Given(known, right, code_of(path))):
             if part in wrong:  # once is enough
                 continue
-            loc: Loc = ("steps", name, *part.split("."))
+            loc = ("steps", name, *part.split("."))
             problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), said))
     return problems

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -17,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from penstock.config.columns import ColumnConfig, Id
 from penstock.config.forms import Cron, Form, Place, Zone
 from penstock.config.model import ColumnName, Model, Name, alike
 from penstock.config.running import Correction, MicroBatch, Schedule
@@ -24,7 +27,7 @@ from penstock.config.side import SideConfig
 from penstock.config.step import ByKind, Given, StepConfig, code_of
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
-from penstock.core.step import StepSpec
+from penstock.core.step import ONLY, StepSpec
 
 RESERVED = (
     "event_time", "arrival_seq", "block", "ingest_time", "origin", "extra", "undeclared", "read_as"
@@ -147,24 +150,6 @@ class Source(History):
         return self
 
 
-class ColumnConfig(Model):
-    """A declared column."""
-
-    type: ColumnType = Field(description="string, long, double, boolean or timestamp.")
-    source: str = Field(default="", alias="from", description="Its name in the source.")
-
-
-class Id(Model):
-    """Which column names a record, and how long a repeated one is refused."""
-
-    column: ColumnName = Field(description="A declared column.")
-    horizon: timedelta = Field(
-        default=timedelta(days=1),
-        gt=timedelta(0),
-        description="Arrivals of one id so far apart, or less, are one record.",
-    )
-
-
 class Named(Model):
     """Which pipeline it is."""
 
@@ -213,11 +198,16 @@ class Intake(Model):
             return value
         return {k: {"type": v} if isinstance(v, str) else v for k, v in value.items()}
 
+    @classmethod
+    def reserved(cls) -> Sequence[str]:
+        """Names of columns that the tables use themselves."""
+        return RESERVED
+
     @field_validator("columns")
     @classmethod
     def _names_are_free(cls, value: dict[str, ColumnConfig]) -> dict[str, ColumnConfig]:
         for name in value:
-            if name.lower() in RESERVED:
+            if name.lower() in cls.reserved():
                 raise ValueError(
                     f"column {name}: the tables use this name themselves. Declare it under"
                     f" another one: my_{name}: {{type: ..., from: {name}}}"
@@ -308,6 +298,27 @@ class Pipeline(Intake, Named):
         " answers stay. None: for ever.",
     )
 
+    @property
+    def intakes(self) -> Mapping[str, Intake]:
+        """What the door takes, by stream; the stream of the only source has no name."""
+        return {ONLY: self}
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Names of the streams; none: there is one source."""
+        return ()
+
+    def is_live(self, streams: Sequence[str] = ()) -> bool:
+        """Whether one of some sources never ends; by default of all."""
+        asked = streams or self.intakes.keys()
+        return any(self.intakes[name].source.mode is Mode.LIVE for name in asked)
+
+    @property
+    def histories(self) -> dict[str, History]:
+        """What is preloaded, by stream."""
+        found = {name: intake.history for name, intake in self.intakes.items()}
+        return {name: history for name, history in found.items() if history is not None}
+
     @cached_property
     def specs(self) -> tuple[StepSpec, ...]:
         """The steps with their expressions read.
@@ -315,12 +326,16 @@ class Pipeline(Intake, Named):
         Raises:
             ValueError: an expression is wrong; ``Catalog`` reports it with its line.
         """
-        return tuple(step.spec(name, self.given) for name, step in self.steps.items())
+        return tuple(
+            replace(step.spec(name, self.given_to(step)), streams=step.streams)
+            for name, step in self.steps.items()
+        )
 
-    @cached_property
-    def given(self) -> Given:
-        """What the steps are given."""
-        return Given(self.types, self.sides, code_of(self.path))
+    def given_to(self, step: StepConfig) -> Given:
+        """What a step is given: columns of the streams that it reads."""
+        some = (self.intakes[name].types for name in step.streams or self.intakes)
+        types = {name: kind for each in some for name, kind in each.items()}
+        return Given(types, self.sides, code_of(self.path))
 
     @cached_property
     def sides(self) -> dict[str, SideTable]:
@@ -356,18 +371,33 @@ class Pipeline(Intake, Named):
         """One step; KeyError if there is none of that name."""
         return {s.name: s for s in self.specs}[step]
 
-    @cached_property
-    def keys(self) -> tuple[str, ...]:
-        """Columns some step uses as a key: none of them may be missing in a record."""
-        return tuple(sorted({key.name for spec in self.specs for key in spec.required}))
+    def keys_of(self, stream: str) -> tuple[str, ...]:
+        """Columns some step uses as a key: none of them may be missing in a record of a stream."""
+        mine = (spec for spec in self.specs if stream in (spec.streams or (ONLY,)))
+        keys = {key.name for spec in mine for key in spec.required}
+        return tuple(sorted(keys & self.intakes[stream].types.keys()))
 
     @cached_property
     def digest(self) -> str:
         """Names the content of the file: equal digests mean the same."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
-    @cached_property
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Those of the only stream."""
+        return self.keys_of(ONLY)
+
+    @property
     def definition(self) -> Definition:
-        """What the door's verdicts depend on."""
-        known = {name: getattr(self, name) for name in Definition.model_fields}
-        return Definition.model_validate(known)
+        """That of the only stream."""
+        return self.definitions[ONLY]
+
+    @cached_property
+    def definitions(self) -> dict[str, Definition]:
+        """What the door's verdicts on records of each stream depend on."""
+        found = {}
+        for stream, intake in self.intakes.items():
+            known = {name: getattr(intake, name) for name in Intake.model_fields}
+            known["keys"] = self.keys_of(stream)
+            found[stream] = Definition.model_validate(known)
+        return found

@@ -11,7 +11,7 @@ from pydantic import Field, GetCoreSchemaHandler, field_validator, model_validat
 from pydantic_core import CoreSchema, core_schema
 
 from penstock.config.expression import parse_where
-from penstock.config.model import ColumnName, Model
+from penstock.config.model import ColumnName, Model, Name
 from penstock.config.slack import Quality, SlackConfig
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Column, Expression
@@ -64,6 +64,11 @@ class StepConfig(Model):
     """One step; its kind adds what it answers with."""
 
     kind: str = Field(default=USUAL, description=f"What the step is: {', '.join(KINDS)}.")
+    stream: Name | None = Field(
+        default=None,
+        exclude_if=lambda name: name is None,
+        description="Of several sources, the one whose records it reads.",
+    )
     keys: tuple[ColumnName, ...] = Field(
         default=(), description="Columns answered for one by one; none: one answer a window."
     )
@@ -112,6 +117,11 @@ class StepConfig(Model):
     @abstractmethod
     def said(self, value: str) -> str:
         """What one of those is, as the file or the kind says it."""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Names of the streams that it reads; none: of the only one."""
+        return () if self.stream is None else (self.stream,)
 
     @property
     def compares(self) -> str:

@@ -3,12 +3,12 @@
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from penstock.config.pipeline import Ambiguous, History, Pipeline
+from penstock.config.pipeline import Ambiguous, History, Intake, Pipeline
 from penstock.config.settings import Settings
 from penstock.control.explanation import ColumnPlan, Explanation, PlacePlan, StepPlan, WindowPlan
 from penstock.control.schedule import dags
 from penstock.control.spoken import in_words, spoken
-from penstock.core.step import StepSpec
+from penstock.core.step import ONLY, StepSpec
 from penstock.core.window import WindowSpec, instant, micros
 
 SHOWN_WINDOWS = 4
@@ -27,34 +27,42 @@ AMBIGUOUS = {
 
 
 def explain(
-    pipeline: Pipeline, settings: Settings, now: datetime, example: datetime | None = None
+    pipeline: Pipeline,
+    settings: Settings,
+    now: datetime,
+    example: datetime | None = None,
+    stream: str = ONLY,
 ) -> Explanation:
-    """Explain a pipeline.
+    """Explain a pipeline, or one of its streams with the steps over it.
 
     Args:
         pipeline: as its file says it.
         settings: where the home folder is.
         now: the next runs are those after it, aware.
         example: an event time to show windows with, aware; none: ``now``.
+        stream: which one, of several.
     """
-    arrival = pipeline.arrival_time or "the instant the batch was taken in"
+    intake = pipeline.intakes[stream]
+    arrival = intake.arrival_time or "the instant the batch was taken in"
+    specs = [spec for spec in pipeline.specs if (spec.streams or (ONLY,))[0] == stream]
     return Explanation(
         name=pipeline.name,
         description=pipeline.description,
         file=str(pipeline.path),
         digest=pipeline.digest,
-        source=_place(pipeline.source, settings, _ending(pipeline)),
+        stream=stream,
+        source=_place(intake.source, settings, _ending(intake)),
         history=None
-        if pipeline.history is None
-        else _place(pipeline.history, settings, "taken in by preload, once"),
-        columns=tuple(_columns(pipeline)),
-        event_time=pipeline.event_time,
+        if intake.history is None
+        else _place(intake.history, settings, "taken in by preload, once"),
+        columns=tuple(_columns(pipeline, stream)),
+        event_time=intake.event_time,
         arrival_time=arrival,
-        zone=pipeline.zone,
-        clock_changes=_clock_changes(pipeline, now),
+        zone=intake.zone,
+        clock_changes=_clock_changes(intake, now),
         kept=_kept(pipeline),
-        refused=tuple(_refused(pipeline)),
-        steps=tuple(_step(pipeline, spec, example or now) for spec in pipeline.specs),
+        refused=tuple(_refused(pipeline, stream)),
+        steps=tuple(_step(pipeline, spec, example or now) for spec in specs),
         dags=tuple(dags(pipeline, now, settings.shards)),
         correction=in_words(pipeline.correction.cron),
         audit=in_words(pipeline.audit.cron),
@@ -70,8 +78,8 @@ def _place(place: History, settings: Settings, ending: str) -> PlacePlan:
     return PlacePlan(uri, place.format.value, order, ending)
 
 
-def _ending(pipeline: Pipeline) -> str:
-    source = pipeline.source
+def _ending(intake: Intake) -> str:
+    source = intake.source
     if source.mode.value == "bounded":
         return "bounded: after its last file every window closes and the stream ends"
     return (
@@ -80,27 +88,28 @@ def _ending(pipeline: Pipeline) -> str:
     )
 
 
-def _columns(pipeline: Pipeline) -> list[ColumnPlan]:
+def _columns(pipeline: Pipeline, stream: str) -> list[ColumnPlan]:
+    specs = [spec for spec in pipeline.specs if stream in (spec.streams or (ONLY,))]
     return [
         ColumnPlan(
             name,
             column.type.value,
             column.source or name,
-            tuple(spec.name for spec in pipeline.specs if name in spec.columns),
+            tuple(spec.name for spec in specs if name in spec.columns),
         )
-        for name, column in pipeline.columns.items()
+        for name, column in pipeline.intakes[stream].columns.items()
     ]
 
 
-def _clock_changes(pipeline: Pipeline, now: datetime) -> str:
+def _clock_changes(intake: Intake, now: datetime) -> str:
     """When the zone's clocks go back next, and what their readings then mean; empty: never."""
     first = now.replace(minute=0, second=0, microsecond=0)
-    hours = ((first + timedelta(hours=n)).astimezone(pipeline.tz) for n in range(YEAR_AND_MORE))
+    hours = ((first + timedelta(hours=n)).astimezone(intake.tz) for n in range(YEAR_AND_MORE))
     for one, other in pairwise(hours):
         back = (one.utcoffset() or NONE) - (other.utcoffset() or NONE)
         if back > NONE:
             said = f"on {other:%Y-%m-%d} clocks go back by {spoken(back)}"
-            return f"{said}; {AMBIGUOUS[pipeline.ambiguous]}"
+            return f"{said}; {AMBIGUOUS[intake.ambiguous]}"
     return ""
 
 
@@ -110,28 +119,27 @@ def _kept(pipeline: Pipeline) -> str:
     return f"{spoken(pipeline.keep)} of event time; then windows are frozen, only answers stay"
 
 
-def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
-    earliest = pipeline.not_before
+def _refused(pipeline: Pipeline, stream: str) -> list[tuple[str, str]]:
+    intake, keys = pipeline.intakes[stream], pipeline.keys_of(stream)
+    earliest = intake.not_before
     oldest = "1900-01-01" if earliest is None else f"{earliest:%Y-%m-%d %H:%M %Z}"
-    doubles = [name for name, kind in pipeline.types.items() if kind.value == "double"]
+    doubles = [name for name, kind in intake.types.items() if kind.value == "double"]
     rules = [
         ("malformed, unreadable", "not a record of this format; the whole file cannot be read"),
         ("not castable", "a declared column, or an instant, holds what its type does not allow"),
     ]
-    if pipeline.ambiguous is Ambiguous.QUARANTINE:
-        rules.append(
-            ("ambiguous clock reading", f"two instants in {pipeline.zone} have it, or none")
-        )
-    rules.append(("missing event time", f"no {pipeline.event_time}"))
-    if pipeline.keys:
-        rules.append(("missing key", f"no {' or '.join(pipeline.keys)}"))
-    if pipeline.arrival_time is not None:
-        ahead = f"{pipeline.arrival_time} more than {spoken(pipeline.skew)} after it was taken in"
+    if intake.ambiguous is Ambiguous.QUARANTINE:
+        rules.append(("ambiguous clock reading", f"two instants in {intake.zone} have it, or none"))
+    rules.append(("missing event time", f"no {intake.event_time}"))
+    if keys:
+        rules.append(("missing key", f"no {' or '.join(keys)}"))
+    if intake.arrival_time is not None:
+        ahead = f"{intake.arrival_time} more than {spoken(intake.skew)} after it was taken in"
         rules.append(("arrival time ahead of ingest", ahead))
     rules.append(
         (
             "event time ahead of arrival",
-            f"more than {spoken(pipeline.skew)} after {pipeline.arrival_time or 'it was taken in'}",
+            f"more than {spoken(intake.skew)} after {intake.arrival_time or 'it was taken in'}",
         )
     )
     rules.append(("event time before not_before", f"before {oldest}"))
@@ -140,10 +148,8 @@ def _refused(pipeline: Pipeline) -> list[tuple[str, str]]:
         rules.append(("event time before what is kept", kept))
     if doubles:
         rules.append(("NaN or infinity", f"in {', '.join(doubles)}"))
-    if pipeline.id is not None:
-        same = (
-            f"one with its {pipeline.id.column} arrived within {spoken(pipeline.id.horizon)} of it"
-        )
+    if intake.id is not None:
+        same = f"one with its {intake.id.column} arrived within {spoken(intake.id.horizon)} of it"
         rules.append(("repeated id", same))
     return rules
 

@@ -107,12 +107,17 @@ class DagPlan:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A pipeline, explained."""
+    """A pipeline, explained, or one stream of several with the steps over it.
+
+    Attributes:
+        stream: which one; empty: the only one.
+    """
 
     name: str
     description: str
     file: str
     digest: str
+    stream: str
     source: PlacePlan
     history: PlacePlan | None
     columns: tuple[ColumnPlan, ...]

@@ -19,13 +19,14 @@ def dags(pipeline: Pipeline, now: datetime, shards: int) -> list[DagPlan]:
         now: the next runs are those after it, aware.
         shards: as the setting asks for them; 0: it does not.
     """
-    name, live = pipeline.name, pipeline.source.mode.value == "live"
+    name, live = pipeline.name, pipeline.is_live()
+    ending = "sources" if len(pipeline.streams) > 1 else "source"
     correct, audit = pipeline.correction.cron, pipeline.audit.cron
     dags = [
         DagPlan(
             f"stream__{name}",
             f"takes records in and answers in time, {_cut(shards)}",
-            "always" if live else f"{BY_HAND}; ends with its source",
+            "always" if live else f"{BY_HAND}; ends with its {ending}",
             None,
         ),
         DagPlan(
@@ -53,7 +54,7 @@ def dags(pipeline: Pipeline, now: datetime, shards: int) -> list[DagPlan]:
         if soon.span is not None:
             what += f", sooner when they span more than {spoken(soon.span)}"
         dags.insert(2, DagPlan(f"correct_soon__{name}", "the same, before its time", what, None))
-    if pipeline.history is None:
+    if not pipeline.histories:
         return dags
     return [DagPlan(f"preload__{name}", "takes the history in", BY_HAND, None), *dags]
 

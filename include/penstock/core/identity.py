@@ -30,7 +30,7 @@ def canonical(step: "StepSpec") -> str:
     content = {
         "form": FORM,
         "kind": step.kind,
-        "input": INPUT,
+        "input": [INPUT, *step.streams] if step.streams else INPUT,
         "keys": [column_form(key) for key in step.keys],
         "where": None if step.where is None else expression_form(step.where),
         "window": _window(step.window),

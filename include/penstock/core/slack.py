@@ -100,7 +100,8 @@ class BlockSummary:
         live: false for history, which never moves a watermark.
         last_seq: greatest ``arrival_seq`` up to and with this block; -1: none yet.
         t_max: greatest event time of its accepted records, us; none: no accepted record.
-        lateness: greatest lateness among them, each behind the newest before it, us.
+        lateness: greatest lateness among them, each behind the newest of its stream before it, us.
+        stream: whose records they are; empty: of the only one.
     """
 
     number: int
@@ -109,6 +110,7 @@ class BlockSummary:
     last_seq: int
     t_max: int | None
     lateness: int
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from penstock.core import identity
@@ -13,6 +13,11 @@ from penstock.core.slack import SlackSpec
 from penstock.core.window import WindowSpec
 
 Result = TypeVar("Result")
+
+ONLY = ""
+"""What the stream of a pipeline with one source is called."""
+STREAM = "stream"
+"""Column that says whose a record is, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class StepSpec(ABC):
         where: keeps the records for which it is true; none: all.
         window: the spans of event time answered for.
         slack: how far the watermark stays behind; not part of the fingerprint.
+        streams: names of those whose records it takes; none: there is only one.
     """
 
     kind: ClassVar[str]
@@ -44,6 +50,7 @@ class StepSpec(ABC):
     where: Expression | None
     window: WindowSpec
     slack: SlackSpec
+    streams: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     @abstractmethod

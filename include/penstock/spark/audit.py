@@ -126,14 +126,16 @@ class Audit:
         if self.failed is not None:
             raise self.failed
 
-    def counted(self, at: Position, stretch: Stretch) -> Recount:
-        """A stretch of the log up to a position, counted again."""
+    def counted(self, step: StepSpec, at: Position, stretch: Stretch) -> Recount:
+        """A stretch of the log up to a position, counted again for a step."""
         whole = stretch.until is None
         last, before = (at.sealed.seq, at.sealed.block) if whole else (stretch.last, stretch.until)
-        key = stretch.since, before
+        key = stretch.since, before, step.streams
         if key not in self._counts:
             events = self.tables.events(self.pipeline.types)
-            self._counts[key] = recount(self.tables, events, last, before, stretch.since)
+            self._counts[key] = recount(
+                self.tables, events, last, before, stretch.since, step.streams
+            )
         return self._counts[key]
 
 

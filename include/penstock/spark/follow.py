@@ -15,10 +15,11 @@ from penstock.lake.log.blocks import (
     EventTimes,
     newest_live,
     newest_live_before,
+    seen_by,
     slack_changes,
     summaries,
 )
-from penstock.lake.log.fold import Fold
+from penstock.lake.log.joint import fold_over
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Tail
 from penstock.lake.storage.tables import Tables
@@ -54,7 +55,8 @@ class Waiting:
     """
 
     def __init__(self, tables: Tables, first: int) -> None:
-        self._newest = newest_live_before(tables, first)
+        self._tables, self._first = tables, first
+        self._newest: dict[tuple[str, ...], int] = {}
         self._tail = Tail(Table(tables.blocks()), "block", first - 1)
         self._blocks: list[BlockSummary] = []
 
@@ -69,16 +71,19 @@ class Waiting:
 
     def forget(self, block: int) -> None:
         """Leave out the blocks before one."""
-        self._newest = self.newest_before(block)
-        self._blocks = self.since(block)
+        self._newest = {some: self.newest_before(block, some) for some in self._newest}
+        self._blocks, self._first = self.since(block), max(self._first, block)
 
     def since(self, block: int) -> list[BlockSummary]:
         """The blocks from one on."""
         return [b for b in self._blocks if b.number >= block]
 
-    def newest_before(self, block: int) -> int:
-        """Newest live event time before a block, us."""
-        return newest_live((b for b in self._blocks if b.number < block), self._newest)
+    def newest_before(self, block: int, streams: tuple[str, ...]) -> int:
+        """Newest live event time of some streams before a block, us; none: of the only one."""
+        if streams not in self._newest:
+            self._newest[streams] = newest_live_before(self._tables, self._first, streams)
+        mine = seen_by([b for b in self._blocks if b.number < block], streams)
+        return newest_live(mine, self._newest[streams])
 
 
 class Follower:
@@ -87,7 +92,7 @@ class Follower:
     Args:
         start: the step.
         tables: where the log lies.
-        times: event times of the log.
+        times: event times of the log, of the step's streams.
         decisions: the table of decisions.
         cut: what a micro-batch takes.
     """
@@ -96,7 +101,7 @@ class Follower:
         self, start: StepStart, tables: Tables, times: EventTimes, decisions: Table, cut: Cut
     ) -> None:
         self.start, self.tables, self.decisions, self._cut = start, tables, decisions, cut
-        self._fold = Fold(times, start.step.window)
+        self._fold = fold_over(times, start.step)
         self._known: tuple[int, tuple[SlackChange, ...]] = (-1, ())
 
     def next(self, before: StepOffset, waiting: Waiting) -> StepOffset:
@@ -107,9 +112,10 @@ class Follower:
         taken = self._cut(waiting.since(before.block), before.seq)
         if not taken and before.number >= 0:
             return before
-        fold, newest = self._fold, waiting.newest_before(before.block)
+        fold, streams = self._fold, self.start.step.streams
+        newest = waiting.newest_before(before.block, streams)
         fold.start(before.state, before.seq, newest, before.controller)
-        fold.take(taken, self._decided())
+        fold.take(seen_by(taken, streams), self._decided())
         reached("speed offset")
         return StepOffset(
             generation=before.generation,

@@ -6,11 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.core.step import STREAM
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole
-from penstock.lake.storage.read import Spans, data_files
+from penstock.lake.storage.read import Spans, data_files, of_streams
 from penstock.lake.storage.spec import TableSpec
 
 
@@ -39,7 +41,7 @@ class Frames:
     def load(self, spec: TableSpec, within: Spans | None = None) -> DataFrame:
         """A table as it is now, whatever is appended later, without its partition columns.
 
-        Files that hold nothing of some spans are left out.
+        Rows of other streams than the spec's, and files with nothing of some spans, are left out.
 
         By its data files: Spark's own Delta reader would read the newest version at each action,
         and costs half a second a table before it reads a row.
@@ -50,6 +52,7 @@ class Frames:
         if delta is not None:
             there = pa.schema(delta.schema())
             found = data_files(delta, there.names[0] if within is None else within.column)
+            found = of_streams(delta, found, spec)
             files = [f.path for f in found if within is None or within.hold(f)]
             require_whole(spec.uri, files)
             paths = [f"{spec.uri}/{path}" for path in files]
@@ -58,7 +61,8 @@ class Frames:
             return self.spark.createDataFrame([], schema)
         plain = self.spark.read.schema(schema).option("__globPaths__", "false")
         # Without it Spark takes a path with ?, *, [ or { for a pattern: each file once a file.
-        return plain.option("recursiveFileLookup", "true").parquet(*paths)
+        frame = plain.option("recursiveFileLookup", "true").parquet(*paths)
+        return frame.where(F.col(STREAM).isin(*spec.streams)) if spec.streams else frame
 
     def of(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
         """A few rows of numbers for Spark."""

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.columns.arrays import Longs
 from penstock.config.pipeline import Pipeline
-from penstock.core.step import StepSpec
+from penstock.core.step import STREAM, StepSpec
 from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.spans import marks_of
@@ -57,7 +57,11 @@ class SparkPrefix:
     def __init__(
         self, spark: SparkSession, tables: Tables, pipeline: Pipeline, step: StepSpec
     ) -> None:
-        self.spark, self.step, self.events = spark, step, tables.events(pipeline.types)
+        self.spark, self.step, self.events = (
+            spark,
+            step,
+            tables.events(pipeline.types, step.streams),
+        )
         self.tables, self.sides = tables, SideReader(tables)
 
     def extent(self, plan: CorrectionPlan) -> tuple[int, int] | None:
@@ -108,6 +112,8 @@ class SparkPrefix:
     def _rows(self, plan: CorrectionPlan) -> DataFrame:
         require_whole(self.events.uri)
         events = self.spark.read.format("delta").load(self.events.uri)
+        if self.step.streams:
+            events = events.where(F.col(STREAM).isin(*self.step.streams))
         return events.where(F.col("arrival_seq") <= plan.through_seq)
 
 

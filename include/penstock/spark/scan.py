@@ -15,7 +15,7 @@ from penstock.columns.marks import Marks
 from penstock.columns.packets import CLASSES, EXCLUDED, PARTIAL, SEED, TICK, message, packets
 from penstock.columns.types import INSTANT
 from penstock.core.crash import reached
-from penstock.core.step import StepSpec
+from penstock.core.step import STREAM, StepSpec
 from penstock.core.window import BEGINNING
 from penstock.kinds.frame import frame_of
 from penstock.kinds.side import Sides
@@ -102,7 +102,10 @@ class _Mapping:
         self.mapper, self.taken = frame.mapper(self.step, work.marks, work.seed, self.sides), 0
 
     def take(self, records: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Add records; gives what need not wait for others."""
+        """Add records of the step's streams; gives what need not wait for others."""
+        if self.step.streams:
+            whose = pc.cast(records[STREAM], pa.string())
+            records = records.filter(pc.is_in(whose, pa.array(self.step.streams, pa.string())))
         self.mapper.take(records)
         self.taken += records.num_rows
         if self.step.by_key and self.taken >= KEPT:
@@ -131,5 +134,7 @@ def _pieces(part: Part, events: TableSpec, steps: Sequence[StepSpec]) -> Iterato
     longest = max((step.window.size for step in steps), default=0)
     if reaches and min(reaches) > BEGINNING + longest:
         where &= pc.field("event_time") >= pa.scalar(min(reaches), pa.int64()).cast(INSTANT)
-    names = list(dict.fromkeys(name for step in steps for name in frame_of(step).columns(step)))
+    whose = [STREAM] if any(step.streams for step in steps) else []
+    read = (name for step in steps for name in frame_of(step).columns(step))
+    names = list(dict.fromkeys([*read, *whose]))
     return iter(read_pieces(events.uri, part.paths, events.schema, names, where))

@@ -28,7 +28,7 @@ from penstock.lake.history.spans import marks_before
 from penstock.lake.log.blocks import EventTimes
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import DataFile, data_files
+from penstock.lake.storage.read import DataFile, data_files, of_streams
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import Follower, StepStart, Waiting
@@ -152,7 +152,10 @@ class LogReader(DataSourceStreamReader):
         self._open()
         assert self._events is not None  # noqa: S101
         reached("speed cut")
-        files = data_files(self._events.refresh(), "arrival_seq")
+        delta = self._events.refresh()
+        files = data_files(delta, "arrival_seq")
+        read = {name for start in self.spec.starts for name in start.step.streams}
+        files = of_streams(delta, files, replace(self.spec.events, streams=tuple(read)))
         ends = Offset.from_json(end)
         moves = [*self._moves(Offset.from_json(start), ends)]
         wanted: dict[tuple[int, int], list[Work]] = {}
@@ -172,13 +175,18 @@ class LogReader(DataSourceStreamReader):
         """Of the records before a generation, as far as its state hangs on them."""
         if not begun.step.by_span:
             return NO_MARKS
-        assert self._events is not None  # noqa: S101
-        return marks_before(self.spec.tables, self._events, begun.step, begun.generation)
+        log = self._log(begun.step.streams)
+        return marks_before(self.spec.tables, log, begun.step, begun.generation)
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Partials of one part; the first part's begin with a message to each shard."""
         steps = {start.step.name: start.step for start in self.spec.starts}
         return scan(partition, self.spec.events, steps, SideReader(self.spec.tables))
+
+    def _log(self, streams: tuple[str, ...]) -> Table:
+        """The events of some streams; none: of the only one."""
+        assert self._events is not None  # noqa: S101
+        return Table(replace(self.spec.events, streams=streams)) if streams else self._events
 
     def _open(self) -> None:
         """Tables are opened in the process that uses them: deltalake does not survive a fork."""
@@ -186,10 +194,12 @@ class LogReader(DataSourceStreamReader):
             return
         tables = self.spec.tables
         self._events, decisions = Table(self.spec.events), Table(tables.decisions())
-        times = EventTimes(self._events)
+        logs = {some: self._log(some) for some in {s.step.streams for s in self.spec.starts}}
+        times = {streams: EventTimes(log) for streams, log in logs.items()}
         self._tasks = Tasks(self.spec.tasks, Settings())
         self._followers = [
-            Follower(start, tables, times, decisions, self._take) for start in self.spec.starts
+            Follower(start, tables, times[start.step.streams], decisions, self._take)
+            for start in self.spec.starts
         ]
 
     def _before(self, offset: Offset) -> dict[str, StepOffset]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.core.step import StepSpec
+from penstock.core.step import ONLY, StepSpec
 from penstock.core.window import instant, micros
 from penstock.lake.history.generation import Generation
 from penstock.lake.history.position import Position
@@ -50,8 +50,12 @@ class StepAudit:
     ) -> None:
         at, planned = opened.at, opened.planned
         self.audit, self.step, self.at, self.registered = audit, step, at, opened.registered
-        self.ruled = audit.pipeline.ambiguous is not None
-        self.events, self.began = audit.tables.events(audit.pipeline.types), audit.clock.now()
+        pipeline = audit.pipeline
+        self.ruled = all(
+            pipeline.intakes[name].ambiguous is not None for name in step.streams or (ONLY,)
+        )
+        self.events = audit.tables.events(pipeline.types, step.streams)
+        self.began = audit.clock.now()
         self.footing, self.old = further or (None, None)
         self.ground = opened.ground
         self.base = self.footing or self.ground.footing
@@ -77,7 +81,7 @@ class StepAudit:
 
     def _gone(self, stretch: Stretch, plans: Plans) -> tuple[Recount, Trace]:
         audit, step, at = self.audit, self.step, self.at
-        again = audit.counted(at, stretch)
+        again = audit.counted(step, at, stretch)
         return again, retrace(
             audit.tables, self.events, step, again.blocks, at, self.registered, plans, stretch
         )

@@ -19,7 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from penstock.config.pipeline import Mode, Pipeline
+from penstock.config.pipeline import Pipeline
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
@@ -177,14 +177,18 @@ class StreamHost:
                     self._waits(str(away))
                     self._halt.wait(AWAY_SECONDS)
                     continue
-                self._goes_on(received)
+                self._received += max(received, 0)
+                if self.door.away is None:
+                    self._goes_on()
+                else:  # other sources go on
+                    self._waits(self.door.away)
                 if received < 0:
                     self._halt.wait(POLL_SECONDS)
         except BaseException as failed:  # noqa: BLE001  handed to the main thread, which raises it
             self._failure = failed
 
     def _waits(self, away: str) -> None:
-        """Say what the source is waited for, and what to do once that lasts."""
+        """Say what a source is waited for, and what to do once that lasts."""
         if self._waits_for != away:
             log.warning("ingest waits: %s", away)
         if self._waits_for is None:
@@ -193,11 +197,10 @@ class StreamHost:
         fails = self._overdue(away, time.monotonic() - self._away_since)
         self.pulse.beat(waits_for=away, fails=fails)
 
-    def _goes_on(self, received: int) -> None:
+    def _goes_on(self) -> None:
         if self._waits_for is not None:
             log.info("ingest goes on")
         self._waits_for = None
-        self._received += max(received, 0)
         self.pulse.beat(
             received=self._received, waits_for=None, fails=None, changed=self._changed()
         )
@@ -252,8 +255,8 @@ class StreamHost:
             self.pulse.works(self._micro_batches.total())
 
     def _finished(self) -> bool:
-        """Whether a bounded source has ended and every step has answered all of it."""
-        if self.pipeline.source.mode is not Mode.BOUNDED or not self.door.ended:
+        """Whether bounded sources have ended and every step has answered all of them."""
+        if self.pipeline.is_live() or not self.door.ended:
             return False
         last = self.door.next_block
         return all(self._blocks[name] >= last for name in self._blocks.keys() - self._given_up)

@@ -56,7 +56,7 @@ def records(
     """
     more = step.window.size - 1
     within = Spans("event_time", scope.reach(more))
-    events = frames.load(tables.events(dict(types)), within)
+    events = frames.load(tables.events(dict(types), step.streams), within)
     events = events.where(F.col("arrival_seq") <= at.sealed.seq)
     events = events.where(inside("event_time", scope, more))
     known = {**types, **{column.name: column.type for column in step.required}}

@@ -111,6 +111,7 @@ FIELDS = {
     Operation: {"operator", "arguments"},
 }
 KINDS = (AggregateSpec, LatestSpec, LookupSpec, CustomSpec, JoinSpec)
+FIELDS = {kind: own | ({"streams"} if kind in KINDS else set()) for kind, own in FIELDS.items()}
 MEANS_NOTHING: dict[Any, set[str]] = {kind: {"name", "slack"} for kind in KINDS}
 MEANS_NOTHING[JoinSpec] |= {"observed", "queries"}  # what else it names; that there are any counts
 CODE = Program("Code", "class Code: pass", "p.py")

@@ -271,7 +271,7 @@ def test_what_a_door_judged_and_another_committed_differently_is_not_remembered(
     send("1", 1, 7)
     finish(door)
     assert [r["uid"] for r in gate.rows("events")] == [7, 8, 1]
-    assert isinstance(door._terms[door._definition].seen, SeenIds)
+    assert isinstance(next(iter(door._terms.values())).seen, SeenIds)
 
 
 MENDS: dict[str, tuple[list[int], list[int]]] = {

@@ -113,7 +113,7 @@ def test_a_folder_that_was_exchanged_by_a_link_is_listed(polled: Polled, tmp_pat
 
 def test_what_a_person_decides_is_looked_at(polled: Polled) -> None:
     polled.settle()
-    for waiting in polled.door._waiting.values():
+    for waiting in polled.door._sources:
         waiting.decide(Decided())
     assert polled.poll(0.01) == (0, 1)
 

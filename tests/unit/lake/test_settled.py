@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ConfigError, TransientError
+from penstock.core.step import ONLY
 from penstock.lake.ingest import known, source
 from penstock.lake.ingest.amend import Amendment
 from penstock.lake.ingest.listing import Found
@@ -139,7 +140,7 @@ def test_a_look_at_what_came_says_what_a_look_at_everything_says(
                 Amendment(gate.tables, gate.pipeline, tmp_path, RisingClock()).accept(str(path), "")
             door._catch_up()
             door._decided()
-        running = door._waiting[LIVE]
+        running = door._streams[ONLY].waiting[LIVE]
         told = state(running)
         if folder.draw.random() < 0.4:  # what was left out goes on from look to look
             left_out = len(running.known.keys.settled._files)

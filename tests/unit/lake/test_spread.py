@@ -14,6 +14,7 @@ import pytest
 
 from penstock.core.place import path_of
 from penstock.core.slack import BlockKind
+from penstock.core.step import ONLY
 from penstock.core.window import BEGINNING
 from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.ingest import counting, pieces, spread
@@ -201,7 +202,7 @@ def test_a_wrong_count_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_count_is_what_reading_finds(tmp_path: Path, kind: str) -> None:
     fill(tmp_path / "live", kind, random.Random(8))  # noqa: S311
     gate = Gate(tmp_path, kind)
-    waiting = gate.door()._waiting[LIVE]
+    waiting = gate.door()._streams[ONLY].waiting[LIVE]
     items = [waiting.places.full(item) for item in waiting.items(times=100)]
     intake = gate.pipeline.definition
     assert len(items) >= 30

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from penstock.core.step import StepSpec
+from penstock.core.step import STREAM, StepSpec
 from penstock.lake.history.position import Position, position
 from penstock.lake.history.taken import taken
 from penstock.lake.history.view import excluded_since, preloaded
 from penstock.lake.log.blocks import accepted_upto
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 
 
@@ -59,6 +61,16 @@ def balance_at(tables: Tables, step: StepSpec, at: Position) -> Balance:
         preloaded=_preloaded(tables, step, at),
         excluded=excluded_since(tables, step, at).num_rows,
     )
+
+
+def by_stream(tables: Tables, seq: int) -> dict[str, tuple[int, int]]:
+    """Records accepted and refused up to the end of a block, by stream, where there are several."""
+    within = Spans("last_seq", ((0, seq),))
+    names = [STREAM, "accepted", "quarantined"]
+    rows = read_table(Table(tables.blocks()), names, pc.field(STREAM).is_valid(), within)
+    sums = rows.group_by(STREAM).aggregate([(name, "sum") for name in names[1:]])
+    found = sums.sort_by(STREAM).to_pylist()
+    return {row[STREAM]: (row["accepted_sum"], row["quarantined_sum"]) for row in found}
 
 
 def _preloaded(tables: Tables, step: StepSpec, at: Position) -> int:

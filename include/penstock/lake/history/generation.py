@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from penstock.core.slack import SlackChange, SlackSpec, WatermarkState
 from penstock.core.step import StepSpec
-from penstock.core.window import WindowSpec
-from penstock.lake.log.blocks import EventTimes, newest_live_before, read_summaries
+from penstock.lake.log.blocks import EventTimes, newest_live_before, read_summaries, seen_by
 from penstock.lake.log.fold import Fold
+from penstock.lake.log.joint import Joint, fold_over
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.read import Spans, read_table
@@ -126,24 +126,27 @@ def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str
 def lived(
     tables: Tables,
     events: Table,
-    window: WindowSpec,
+    step: StepSpec,
     start: Generation | Sealed,
     before: int,
     changes: Sequence[SlackChange],
     controller: str = "",
-) -> Fold:
+) -> Fold | Joint:
     """The fold from an epoch's start, or from a sealed micro-batch's end, up to a block.
 
     Args:
         tables: of the pipeline.
-        events: the table of events.
-        window: of the step.
+        events: the table of events, of the step's streams.
+        step: the step.
         start: where the fold starts.
         before: it ends before this block.
         changes: slack decisions.
-        controller: as it was written down at the start.
+        controller: as it was written down at the start; empty: as a generation has it.
     """
-    fold = Fold(EventTimes(events), window)
-    fold.start(start.state, start.seq, newest_live_before(tables, start.block), controller)
-    fold.take(read_summaries(tables, start.block, before), changes)
+    fold = fold_over(EventTimes(events), step)
+    if not controller and isinstance(start, Generation):
+        controller = start.controller
+    newest = newest_live_before(tables, start.block, step.streams)
+    fold.start(start.state, start.seq, newest, controller)
+    fold.take(seen_by(read_summaries(tables, start.block, before), step.streams), changes)
     return fold

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.config.pipeline import Mode, Pipeline
+from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.slack import BlockKind, SlackSpec, WatermarkState, spec_at
-from penstock.core.step import StepSpec
+from penstock.core.step import ONLY, StepSpec
 from penstock.lake.history.checkpoint import (
     Checkpoint,
     Going,
@@ -29,10 +29,11 @@ from penstock.lake.log.blocks import (
     decisions_of,
     next_block,
     read_summaries,
+    seen_by,
     slack_changes,
 )
-from penstock.lake.log.fold import Fold
 from penstock.lake.log.freezes import asked, frozen
+from penstock.lake.log.joint import Joint, fold_over
 from penstock.lake.log.proposed import DECLARED, declared
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
@@ -69,9 +70,7 @@ class Registry:
 
     def __init__(self, tables: Tables, clock: Clock, pipeline: Pipeline, shards: int = 0) -> None:
         self.tables, self.clock, self.shards = tables, clock, shards
-        self.live = pipeline.source.mode is Mode.LIVE
-        self.queries = pipeline.queries
-        self.events = Table(tables.events(pipeline.types))
+        self.pipeline, self.queries = pipeline, pipeline.queries
         self.registry = Table(tables.registry())
         self.decisions = Table(tables.decisions())
 
@@ -116,7 +115,7 @@ class Registry:
             return self.begin_epoch(step, why), Going.BEGINS
         epoch, newest = found
         lasts = last_sealed(self.tables, step, epoch.number)
-        if self._goes_on_after_its_end(epoch, lasts):
+        if self._goes_on_after_its_end(step, epoch, lasts):
             return self.begin_epoch(step, "live after its end"), Going.BEGINS
         if (lasts[-1] if lasts else epoch).seq < frozen(self.tables).seq:  # it was not there then
             return self.begin_epoch(step, "frozen beyond where it stood"), Going.BEGINS
@@ -126,7 +125,7 @@ class Registry:
             settle(self.tables.decisions(), self.tables.registry())
             return newest, going
         if not lasts:
-            block, seq, state, controller = epoch.block, epoch.seq, epoch.state, ""
+            block, seq, state, controller = epoch.block, epoch.seq, epoch.state, epoch.controller
         else:
             block, seq, state = lasts[-1].block, lasts[-1].seq, lasts[-1].state
             controller = controller_at(self.tables, step, epoch.number, block)
@@ -147,19 +146,21 @@ class Registry:
             former: the epoch before; it stays where the new one would start as it does.
         """
         goes = asked(self.tables)
-        blocks = read_summaries(self.tables, goes.block)
+        blocks = seen_by(read_summaries(self.tables, goes.block), step.streams)
         past = generations(self.tables, step)
         number = past[-1].number + 1 if past else 0
         block = blocks[-1].number + 1 if blocks else goes.block
         seq = blocks[-1].last_seq if blocks else goes.seq
         self._decide_slack(step, block)
         slack = self._slack_at(step, block)
-        fold = Fold(EventTimes(self.events), step.window)
+        live, types = self.pipeline.is_live(step.streams), self.pipeline.types
+        fold = fold_over(EventTimes(Table(self.tables.events(types, step.streams))), step)
         fold.start(WatermarkState(), goes.seq, goes.newest, "")
-        state = after_history(blocks, slack, fold, live=self.live)
+        state = after_history(blocks, slack, fold, live=live)
+        controller = fold.controller if isinstance(fold, Joint) else ""  # one has seen nothing yet
         new = Generation(
             step.name, step.fingerprint, number, number, block, seq, state,
-            slack, "", self.live, self.clock.now(), goes.seq,
+            slack, controller, live, self.clock.now(), goes.seq,
         )  # fmt: skip
         if former is not None:
             same = replace(
@@ -169,13 +170,16 @@ class Registry:
                 return former
         return self._register(step, new, reason)
 
-    def _goes_on_after_its_end(self, epoch: Generation, lasts: Sequence[Sealed]) -> bool:
+    def _goes_on_after_its_end(
+        self, step: StepSpec, epoch: Generation, lasts: Sequence[Sealed]
+    ) -> bool:
         """Whether the source is live although it has ended: the end stays in its epoch."""
-        if not self.live:
+        live = {name for name in step.streams or (ONLY,) if self.pipeline.is_live((name,))}
+        if not live:
             return False
         block, state = (lasts[-1].block, lasts[-1].state) if lasts else (epoch.block, epoch.state)
-        later = read_summaries(self.tables, block)
-        return state.ended or any(b.kind is BlockKind.END for b in later)
+        later = seen_by(read_summaries(self.tables, block), step.streams)
+        return state.ended or any(b.kind is BlockKind.END and b.stream in live for b in later)
 
     def _slack_at(self, step: StepSpec, block: int) -> SlackSpec:
         return spec_at(slack_changes(self.tables, step.name), block)

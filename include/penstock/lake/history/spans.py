@@ -4,7 +4,7 @@ from penstock.columns.marks import NO_MARKS, Marks
 from penstock.columns.watermark import Mark
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
-from penstock.lake.history.generation import Generation, Sealed, generations, lived
+from penstock.lake.history.generation import Generation, Sealed, controller_at, generations, lived
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.position import BACKFILL
 from penstock.lake.history.sealed import last_under
@@ -25,7 +25,7 @@ def marks_since(tables: Tables, events: Table, step: StepSpec, epoch: int) -> Ma
 
     Args:
         tables: of the pipeline.
-        events: the table of events.
+        events: the table of events, of the step's streams.
         step: the step.
         epoch: number of the epoch.
     """
@@ -40,7 +40,7 @@ def marks_before(tables: Tables, events: Table, step: StepSpec, start: Generatio
 
     Args:
         tables: of the pipeline.
-        events: the table of events.
+        events: the table of events, of the step's streams.
         step: the step.
         start: the generation.
     """
@@ -49,7 +49,10 @@ def marks_before(tables: Tables, events: Table, step: StepSpec, start: Generatio
     watermark, ends = start.state.watermark, step.window.ends
     since = last_under(tables, step, start, step.window.floor(watermark))
     since = since or _epoch(tables, step, start.epoch)
-    marks = _marks(tables, events, step, since, start.block)
+    text = ""
+    if len(step.streams) > 1 and isinstance(since, Sealed):
+        text = controller_at(tables, step, start.epoch, since.block)
+    marks = _marks(tables, events, step, since, start.block, text)
     began = next(seq for seq, mark in marks if ends(mark) == ends(watermark))
     return Marks.of([(0, BEGINNING), (began, watermark)])
 
@@ -59,8 +62,9 @@ def _epoch(tables: Tables, step: StepSpec, number: int) -> Generation:
 
 
 def _marks(
-    tables: Tables, events: Table, step: StepSpec, since: Generation | Sealed, before: int
-) -> list[Mark]:
+    tables: Tables, events: Table, step: StepSpec, since: Generation | Sealed, before: int,
+    text: str = "",
+) -> list[Mark]:  # fmt: skip
     """Watermarks from a start of the fold on, up to a block."""
     changes = slack_changes(tables, step.name)
-    return lived(tables, events, step.window, since, before, changes).marks
+    return lived(tables, events, step, since, before, changes, text).marks

@@ -11,11 +11,13 @@ from penstock.core.slack import (
     SlackSpec,
     WatermarkState,
 )
+from penstock.core.window import BEGINNING
 from penstock.lake.log.fold import Fold
+from penstock.lake.log.joint import Joint
 
 
 def after_history(
-    blocks: Iterable[BlockSummary], slack: SlackSpec, fold: Fold, *, live: bool
+    blocks: Iterable[BlockSummary], slack: SlackSpec, fold: Fold | Joint, *, live: bool
 ) -> WatermarkState:
     """The state after an epoch's history.
 
@@ -32,10 +34,10 @@ def after_history(
         replace(b, kind=BlockKind.IDLE) if live and b.kind is BlockKind.END else b for b in blocks
     ]
     fold.take(taken, [SlackChange(0, slack)])
-    state: WatermarkState = fold.state
-    history = [b.t_max for b in taken if not b.live and b.t_max is not None]
-    if not history or state.ended:
-        return state
-    newest = max(history) - (slack.span if slack.policy is SlackPolicy.FIXED else 0)
-    mark = max(state.watermark, fold.window.floor(newest))
-    return replace(state, watermark=mark, t_max=max(state.t_max, mark))
+    history = dict[str, int]()
+    for block in taken:
+        if not block.live and block.t_max is not None:
+            history[block.stream] = max(history.get(block.stream, BEGINNING), block.t_max)
+    for stream, newest in history.items():
+        fold.stand(stream, newest - (slack.span if slack.policy is SlackPolicy.FIXED else 0))
+    return fold.state

@@ -22,7 +22,9 @@ def taken(tables: Tables, step: StepSpec, first: int, last: int) -> Longs:
     """
     known = {column.name: column.type for column in (*step.required, *read_by(step.where))}
     within = Spans("arrival_seq", ((first, last),))
-    rows = read_table(Table(tables.events(known)), ["arrival_seq", *known], within=within)
+    rows = read_table(
+        Table(tables.events(known, step.streams)), ["arrival_seq", *known], within=within
+    )
     required = [column.name for column in step.required]
     rows = rows_with(required, rows_where(step.where, rows))
     return np.sort(np.asarray(rows["arrival_seq"]))

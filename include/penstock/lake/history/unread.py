@@ -148,7 +148,7 @@ def whole(table: Table, schema: pa.Schema) -> ds.Dataset:
         DamagedTableError: the end of a data file is not whole; names it.
     """
     delta, spec = table.newest(), table.spec
-    ends = [data_files(delta, column) for column in spec.indexed] if delta is not None else []
+    ends = [data_files(delta, column) for column in _ordered(spec)] if delta is not None else []
     if not ends or not ends[0]:
         return ds.dataset(schema.empty_table())
     require_whole(spec.uri, [file.path for file in ends[0]])
@@ -201,13 +201,18 @@ def _holds(spec: TableSpec, files: Sequence[DataFile]) -> pc.Expression:
     So a file without a wanted row is not opened.
     """
     found = pc.scalar(True)
-    for column, file in zip(spec.indexed, files, strict=True):
+    for column, file in zip(_ordered(spec), files, strict=True):
         kind, field = spec.schema.field(column).type, pc.field(column)
         if file.least is not None:
             found &= field >= pa.scalar(file.least, pa.int64()).cast(kind)
         if file.greatest is not None:
             found &= field <= pa.scalar(file.greatest, pa.int64()).cast(kind)
     return found
+
+
+def _ordered(spec: TableSpec) -> list[str]:
+    """Columns with statistics that are numbers or instants."""
+    return [n for n in spec.indexed if not pa.types.is_string(spec.schema.field(n).type)]
 
 
 def quoted(name: str) -> str:

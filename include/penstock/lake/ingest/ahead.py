@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from penstock.config.pipeline import FileFormat, Pipeline
+from penstock.config.pipeline import FileFormat, Intake
 from penstock.control.spoken import spoken
 from penstock.core.errors import TransientError
 from penstock.core.window import BEGINNING, micros
@@ -59,7 +59,7 @@ class Outlook:
         pipeline: which columns hold the instants, and how far ahead they may be.
     """
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Intake) -> None:
         self.pipeline = pipeline
         self._due: dict[Item, int | None] = {}
 
@@ -117,7 +117,7 @@ class Outlook:
         return None if middle == BEGINNING else middle - micros(self.pipeline.skew)
 
 
-def _last(item: Item, filesystem: pa.fs.FileSystem, pipeline: Pipeline) -> pa.Table:
+def _last(item: Item, filesystem: pa.fs.FileSystem, pipeline: Intake) -> pa.Table:
     """Source columns of the last records of an item."""
     with opened(item) as stream:
         if item.format == FileFormat.PARQUET.value:

@@ -16,8 +16,8 @@ from penstock.config.pipeline import Definition, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
 from penstock.lake.ingest.item import FIRST, Item, change, opened, stat_of
-from penstock.lake.ingest.origins import take_all, waiting_of
-from penstock.lake.ingest.plan import APPLICATION, Plan, Terms
+from penstock.lake.ingest.origins import Origin, take_all, waiting_of
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, today
 from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import UNREADABLE
@@ -212,13 +212,13 @@ class Amendment:
 
     def _looked_up(self, taken: Taken) -> Taken:
         """With the place where the door would read it, moved or renamed as it may be."""
-        mine = self._present.get(taken.plan.origin)
+        mine = self._present.get(taken.plan.source)
         now = None if mine is None else mine.places
         item = as_decided(taken.item, taken.plan.number, self._decided)
         return replace(taken, whole=self._waiting(taken.plan).places.full(item, now))
 
     @cached_property
-    def _present(self) -> dict[str, Waiting]:
+    def _present(self) -> dict[Origin, Waiting]:
         """The sources as the pipeline file says them now."""
         found = waiting_of(self.pipeline, self.home, self.tables.lake)
         take_all(found, self.tables)
@@ -270,7 +270,7 @@ class Amendment:
         rows = read_table(table).sort_by("number").to_pylist() if table.exists() else []
         found = []
         for row in rows:
-            plan = Plan.of(row, self.pipeline.definition.to_text(), 1)
+            plan = Plan.of(row, today(self.pipeline), 1)
             if plan.items:
                 waiting = self._waiting(plan)
                 for item in plan.items:
@@ -279,18 +279,19 @@ class Amendment:
         return found
 
     def _terms(self, plan: Plan) -> Terms:
-        return Terms(Definition.from_text(plan.definition), self.tables, self.home)
+        definition = Definition.from_text(plan.definition)
+        return Terms(definition, self.tables, self.home, plan.stream)
 
     def _waiting(self, plan: Plan) -> Waiting:
         """The source of a plan, made once a definition and origin."""
-        key = plan.definition, plan.origin
+        key = plan.definition, plan.origin  # places, which no two streams share
         if key not in self._sources:
             self._sources[key] = self._terms(plan).waiting(plan)
         return self._sources[key]
 
     def _now(self, taken: Taken) -> str:
         """Where a file would lie in the folder of its source as the pipeline file says it now."""
-        mine = self._present.get(taken.plan.origin)
+        mine = self._present.get(taken.plan.source)
         return taken.whole.path if mine is None else f"{mine.root}/{taken.item.path}"
 
     def _named(self, file: str) -> list[Taken]:

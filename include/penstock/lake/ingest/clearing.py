@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import FileFormat, Pipeline
+from penstock.config.pipeline import FileFormat, Source
 from penstock.core.clock import Clock
 from penstock.core.window import FOREVER, micros
 from penstock.lake.ingest import notices
@@ -44,12 +44,12 @@ where nobody looks."""
 
 
 class Clearing:
-    """Removes what was taken from the live source of a pipeline.
+    """Removes what was taken from a live source.
 
     Args:
-        pipeline: says what becomes of files.
+        source: says what becomes of files.
         home: where relative places start.
-        waiting: its live source, by what plans took of it.
+        waiting: the same, by what plans took of it.
         tables: of the pipeline.
         clock: for texts that may still grow.
 
@@ -58,11 +58,11 @@ class Clearing:
     """
 
     def __init__(
-        self, pipeline: Pipeline, home: Path, waiting: Waiting, tables: Tables, clock: Clock
+        self, source: Source, home: Path, waiting: Waiting, tables: Tables, clock: Clock
     ) -> None:
         self.waiting, self.clock, self.count = waiting, clock, 0
         self.blocks, self.quarantine = Table(tables.blocks()), Table(tables.quarantine())
-        self._archive = archive_of(pipeline.source, home)
+        self._archive = archive_of(source, home)
         self._removal = Removal(self._archive)
         self._firsts: list[int] = []
         self._unread: dict[int, set[str]] = {}
@@ -74,7 +74,7 @@ class Clearing:
         self._said: set[str] = set()
 
     def planned(self, plan: Plan) -> None:
-        """Note a plan, of whatever origin; they come in order."""
+        """Note a plan, of whatever stream and origin; they come in order."""
         self._firsts.append(plan.first_seq)
 
     def work(self, items: Sequence[Item] = ()) -> None:

@@ -16,27 +16,25 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import Ambiguous, Mode, Pipeline
+from penstock.config.pipeline import Ambiguous, Definition, Pipeline
 from penstock.core.clock import Clock
-from penstock.core.errors import ConfigError, TerminalError
-from penstock.core.slack import BlockKind
+from penstock.core.errors import ConfigError, TerminalError, TransientError
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.ingest import pieces
-from penstock.lake.ingest.ahead import Outlook
-from penstock.lake.ingest.clearing import Clearing
 from penstock.lake.ingest.crew import ALONE, Crew
 from penstock.lake.ingest.head import Head
 from penstock.lake.ingest.judging import judged_items
 from penstock.lake.ingest.lost_plans import Ahead
 from penstock.lake.ingest.notices import BY_ORDER
 from penstock.lake.ingest.numbered import Numbered, numbered
-from penstock.lake.ingest.origins import waiting_of
 from penstock.lake.ingest.place import check_apart
-from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, clears_by, definition_of
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, definition_of, today
 from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.rows import block_rows, summed
 from penstock.lake.ingest.side_files import SideFiles
+from penstock.lake.ingest.source import Waiting
 from penstock.lake.ingest.spread import Job, spread
+from penstock.lake.ingest.streams import Asked, Next, Stream, next_of, streams_of
 from penstock.lake.ingest.undeclared import Undeclared
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE
@@ -52,6 +50,13 @@ log = logging.getLogger(__name__)
 BLOCK = 65_536
 """Records a block, at most. What is sealed together is answered together; what is late does not
 hang on it."""
+
+
+TURNED = (
+    "{place}: a pipeline of one source does not become one of several, nor the other way round: its"
+    " records would be taken twice, or not be found. Give the pipeline file another name, or"
+    " penstock remove the pipeline to start afresh."
+)
 
 
 class Door:
@@ -81,19 +86,21 @@ class Door:
         self._freezes = Freezes(tables)
         self._head = Head(tables, self.blocks)
         check_apart(pipeline, home, tables.lake)
-        self._waiting = waiting_of(pipeline, home, tables.lake)
-        self._definition = pipeline.definition.to_text()
-        self._terms = {self._definition: Terms(pipeline.definition, tables, home)}
+        self._streams = streams_of(pipeline, home, tables, clock)
+        self._events = Table(tables.events(pipeline.types))
+        self._today = today(pipeline)
+        self._terms = {
+            (name, each.text): Terms(each.definition, tables, home, name, self._events)
+            for name, each in self._streams.items()
+        }
         self._side = SideFiles(tables, pipeline, home, clock)
         self._owners = [*(step.name for step in pipeline.specs), *self._side.owners]
         self._ahead = Ahead(self.plans, self.quarantine, self.blocks, self.decisions, self._owners)
-        self._clearing = Clearing(pipeline, home, self._waiting[LIVE], tables, clock)
-        self._outlook = Outlook(pipeline)
         self._open: deque[Plan] = deque()
         self._last: Plan | None = None
-        self._last_live: Plan | None = None
         self._arrived = BEGINNING
         self._ended = False
+        self._away: TransientError | None = None
         self._proposed: tuple[int, str | None] = (-1, None)
         self._files: tuple[int, Decided] = (-1, Decided())
         self._unlike = -1  # the plan that was read otherwise than what stands of it
@@ -116,8 +123,10 @@ class Door:
             TerminalError: the log is not what it was: a person has to put something back.
             ConfigError: no interval can be taken alone.
         """
-        if (since, until) != (None, None) and self.pipeline.ambiguous is Ambiguous.BY_ORDER:
+        by_order = (i.ambiguous is Ambiguous.BY_ORDER for i in self.pipeline.intakes.values())
+        if (since, until) != (None, None) and any(by_order):
             raise ConfigError(BY_ORDER.format(file=self.pipeline.path))
+        self._away = None
         self._catch_up()
         self._decided()
         plan = self._unfinished(self.blocks.last(APPLICATION))
@@ -126,17 +135,22 @@ class Door:
         else:
             plan = self._plan(origin, since, until)
         if plan is None:
-            last = self._last_live
-            self._ended = last is not None and last.kind is BlockKind.END
+            self._ended = all(stream.ended for stream in self._streams.values())
         received = -1 if plan is None else self._carry_out(plan)
         if origin == LIVE:
-            self._clearing.work(() if plan is None or plan.origin != LIVE else plan.items)
+            for stream in self._streams.values():
+                stream.clear(plan)
         return received
 
     @property
     def ended(self) -> bool:
-        """Whether, as of the last ``work``, a bounded source has been sealed up to its end."""
+        """Whether, as of the last ``work``, bounded sources have been sealed up to their ends."""
         return self._ended
+
+    @property
+    def away(self) -> str | None:
+        """Why some source could not be looked at by the last ``work``, which took from another."""
+        return None if self._away is None else str(self._away)
 
     @property
     def next_block(self) -> int:
@@ -151,31 +165,28 @@ class Door:
     @property
     def changed(self) -> list[str]:
         """Whole paths of files that were other than taken when the folders were last listed."""
-        return [f"{each.root}/{path}" for each in self._waiting.values() for path in each.changed]
+        return [f"{each.root}/{path}" for each in self._sources for path in each.changed]
+
+    @property
+    def _sources(self) -> list[Waiting]:
+        """All sources and histories."""
+        return [each for stream in self._streams.values() for each in stream.waiting.values()]
 
     def left(self, origin: str) -> tuple[int, int]:
         """Files of a folder that wait, after the last plan and as of the last listing; bytes."""
-        if origin not in self._waiting:  # another process may have a plan of it still
-            return 0, 0
-        taken = {item.path for item in self._last.items} if self._last is not None else {}
-        waits = [f.size for f in self._waiting[origin].queue if f.path not in taken]
+        waits = [n for stream in self._streams.values() for n in stream.left(origin, self._last)]
         return len(waits), sum(waits)
 
     def _catch_up(self) -> None:
         _ = self.plans.delta  # made before it is read: a plan is decided from this snapshot
         for row in self._plan_tail.take().to_pylist():
-            self._last = Plan.of(row, self._definition, BLOCK)
+            self._last = Plan.of(row, self._today, BLOCK)
+            if bool(self._last.stream) != bool(self.pipeline.streams):
+                raise ConfigError(TURNED.format(place=self.plans.spec.uri))
             self._open.append(self._last)
             self._arrived = max(self._arrived, self._last.arrived_at)
-            if self._last.origin == LIVE:
-                self._last_live = self._last
-            self._clearing.planned(self._last)
-            definition = self._last.definition
-            for origin, waiting in self._waiting.items():
-                waiting.take(
-                    self._last.items, row["number"], own=origin == row["origin"],
-                    reading=definition_of(definition).reading, cleared=clears_by(definition),
-                )  # fmt: skip
+            for stream in self._streams.values():
+                stream.planned(self._last)
         self._head.catch_up()
 
     def _unfinished(self, sealed: int | None) -> Plan | None:
@@ -185,35 +196,32 @@ class Door:
         return self._open[0] if self._open else None
 
     def _plan(self, origin: str, since: int | None, until: int | None) -> Plan | None:
-        if origin not in self._waiting:  # a history that is not declared
+        some = [stream for stream in self._streams.values() if origin in stream.waiting]
+        if not some:  # a history that is not declared
             return None
         self._side.look()
         clock = micros(self.clock.now())
         now = max(clock, self._arrived)
-        waiting = self._waiting[origin]
-        closely = origin != LIVE or self._silence(origin, now) is not None
-        times = self._times() if since is until is None else 1
-        found = waiting.items(since, until, closely=closely, times=times)
-        whole = [waiting.places.full(item) for item in found]
-        items = tuple(found[: len(self._outlook.reached(whole, waiting.filesystem, now))])
-        kind: BlockKind | None = BlockKind.DATA
-        if not items:
-            kind = self._silence(origin, now)
-        if found and not items and kind is not BlockKind.IDLE:
-            raise self._outlook.error(whole, waiting.filesystem, now)
-        if kind is None:
+
+        def look(stream: Stream) -> Next | None:
+            times = self._times(stream.definition) if since is until is None else 1
+            return stream.next(Asked(origin, since, until, now, times))
+
+        found, self._away = next_of(some, self._head.newest, look)
+        if found is None and self._away is not None:
+            raise self._away
+        if found is None:
             return None
         if clock < now:
             behind = timedelta(microseconds=now - clock)
             log.warning("the clock is behind the last plan: arrivals stand still behind=%s", behind)
-        if kind is BlockKind.END:
-            waiting.refuse_end()
         number = 0 if self._last is None else self._last.number + 1
-        self._ahead.refuse(number - 1, self._terms[self._definition].events)
+        self._ahead.refuse(number - 1, self._events)
         adopts = self._proposals()
         plan = Plan(
-            number, kind, origin, self._head.next_seq, self._head.next_block, now, items, adopts,
-            self._definition, BLOCK, self._freezes.asked.refused_before,
+            number, found.kind, origin, self._head.next_seq, self._head.next_block, now,
+            found.items, adopts, found.stream.text, BLOCK, self._freezes.asked.refused_before,
+            found.stream.name,
         )  # fmt: skip
         rows = pa.Table.from_pylist([plan.row()], schema=self.plans.spec.schema)
         self.blocks.settle()  # of the plan before, whoever sealed it
@@ -223,10 +231,9 @@ class Door:
         self._catch_up()
         return plan
 
-    def _times(self) -> float:
+    def _times(self, definition: Definition) -> float:
         """How many times as much as it can take alone the next plan may hold."""
-        hands, received = self._crew.hands, self._head.next_seq
-        return pieces.times(self.pipeline.definition, hands, received)
+        return pieces.times(definition, self._crew.hands, self._head.next_seq)
 
     def _proposals(self) -> str | None:
         """What the next plan adopts; read again only when a decision or proposal came."""
@@ -240,21 +247,9 @@ class Door:
         version = self.decisions.refresh().version()
         if version != self._files[0]:
             self._files = version, decided(self.decisions)
-            for waiting in self._waiting.values():
+            for waiting in self._sources:
                 waiting.decide(self._files[1])
         return self._files[1]
-
-    def _silence(self, origin: str, now: int) -> BlockKind | None:
-        """What an empty source means: the end, idleness, or nothing new to say."""
-        if origin != LIVE:
-            self._waiting[origin].refuse_emptied()
-            return None
-        source, last = self.pipeline.source, self._last_live
-        if source.mode is Mode.BOUNDED:
-            return None if last is not None and last.kind is BlockKind.END else BlockKind.END
-        if last is None or last.kind is not BlockKind.DATA:
-            return None
-        return BlockKind.IDLE if now - last.arrived_at >= micros(source.idle_after) else None
 
     def _carry_out(self, plan: Plan) -> int:
         terms = self._by(plan)
@@ -282,8 +277,9 @@ class Door:
         self, plan: Plan, terms: Terms, files: Decided, undeclared: Undeclared, drafts: Drafts
     ) -> Numbered:
         """The records of a plan; the accepted ones go to the drafts."""
-        waiting, mine = terms.waiting(plan), self._waiting.get(plan.origin)
-        newest = self._head.t_max if plan.origin == LIVE else BEGINNING
+        stream = self._streams.get(plan.stream)
+        waiting, mine = terms.waiting(plan), stream and stream.waiting.get(plan.origin)
+        newest = self._head.newest(plan.stream) if plan.origin == LIVE else BEGINNING
         now = None if mine is None else mine.places
         found = [
             tuple(waiting.places.full(as_decided(item, plan.number, files), now) for item in piece)
@@ -318,10 +314,11 @@ class Door:
 
     def _by(self, plan: Plan) -> Terms:
         """What the plan is carried out by: the pipeline file as it was when the plan was made."""
-        if plan.definition not in self._terms:
+        key = plan.stream, plan.definition
+        if key not in self._terms:
             definition = definition_of(plan.definition)
-            self._terms[plan.definition] = Terms(definition, self.tables, self.home)
-        return self._terms[plan.definition]
+            self._terms[key] = Terms(definition, self.tables, self.home, plan.stream)
+        return self._terms[key]
 
     def _seal(self, plan: Plan, sums: pa.Table, received: int) -> int:
         if plan.adopts is not None:
@@ -329,13 +326,15 @@ class Door:
             begins = plan.first_block, plan.first_seq
             proposed.adopt(self.decisions, plan.adopts, plan.number, begins, at)
         rows = block_rows(
-            plan, received, sums, self._head.t_max, self._head.accepted, self.clock.now()
-        )
+            plan, received, sums, self._head.newest(plan.stream), self._head.accepted,
+            self.clock.now(),
+        )  # fmt: skip
         self.blocks.append(rows.cast(self.blocks.spec.schema), APPLICATION, plan.number)
         accepted = pc.sum(sums["accepted"]).as_py() or 0
         log.info(
-            "ingested plan=%d kind=%s received=%d refused=%d",
-            plan.number, plan.kind.value, received, received - accepted,
+            "ingested plan=%d%s kind=%s received=%d refused=%d",
+            plan.number, f" stream={plan.stream}" if plan.stream else "", plan.kind.value,
+            received, received - accepted,
         )  # fmt: skip
         self._catch_up()
         return received

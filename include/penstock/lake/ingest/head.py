@@ -2,6 +2,7 @@
 
 import pyarrow.compute as pc
 
+from penstock.core.step import ONLY, STREAM
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.log.blocks import LIVE, newest_live_before, next_block
 from penstock.lake.storage.commit import Table
@@ -16,27 +17,37 @@ class Head:
         next_seq: arrival number of the record that comes next.
         next_block: number of the block that is sealed next.
         accepted: records that were accepted by now.
-        t_max: newest live event time, us.
     """
 
     def __init__(self, tables: Tables, blocks: Table) -> None:
         self.next_seq = self.next_block = self.accepted = 0
-        self.t_max = BEGINNING
+        self._since: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+        self._begun = 0
         self._tables, self._blocks = tables, blocks
         self._tail: Tail | None = None
 
     def catch_up(self) -> None:
         """Take note of what was sealed since."""
         if self._tail is None:
-            newest = next_block(self._tables) - 1
-            self.t_max = newest_live_before(self._tables, newest)
-            self._tail = Tail(self._blocks, "block", newest - 1)
+            self._begun = next_block(self._tables) - 1
+            self._tail = Tail(self._blocks, "block", self._begun - 1)
         sealed = self._tail.take()
         if not sealed.num_rows:
             return
         last = sealed.slice(sealed.num_rows - 1).to_pylist()[0]
         self.next_seq, self.next_block = last["last_seq"] + 1, last["block"] + 1
         self.accepted = last["accepted_total"]
-        newest_live = pc.max(sealed.filter(pc.equal(sealed["origin"], LIVE))["t_max"]).as_py()
-        if newest_live is not None:
-            self.t_max = max(self.t_max, micros(newest_live))
+        live = sealed.filter(pc.equal(sealed["origin"], LIVE))
+        newest = live.group_by(STREAM).aggregate([("t_max", "max")])
+        for stream, t_max in zip(newest[STREAM].to_pylist(), newest["t_max_max"], strict=True):
+            if (at := t_max.as_py()) is not None:
+                name = stream or ONLY
+                self._since[name] = max(self._since.get(name, BEGINNING), micros(at))
+
+    def newest(self, stream: str) -> int:
+        """Newest live event time of a stream, us."""
+        if stream not in self._before:
+            mine = (stream,) if stream else ()
+            self._before[stream] = newest_live_before(self._tables, self._begun, mine)
+        return max(self._before[stream], self._since.get(stream, BEGINNING))

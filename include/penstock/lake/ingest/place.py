@@ -1,6 +1,8 @@
 """Where sources lie, and what speaks against reading them there."""
 
 import os
+from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from stat import S_ISDIR
 from typing import NamedTuple
@@ -14,7 +16,6 @@ from penstock.lake.ingest.delta_log import DeltaSourceError, opened, refuse_mapp
 from penstock.lake.ingest.listing import Apart, is_utf8, listed, table_of, within
 from penstock.lake.ingest.reading import SourceError
 
-ARCHIVE = ("source", "archive")
 OUTSIDE = "Name a folder outside: archived files would come in again, or stand in the way"
 
 
@@ -62,6 +63,8 @@ def kept_apart(config: History, pipeline: Pipeline, home: Path, lake: str) -> li
         lake: where the tables lie.
     """
     twice = "Source and history must have no file in common: its records would be taken twice."
+    if pipeline.streams:
+        twice = twice.replace("Source and history", "Sources and histories")
     others = [c for _, c in _sources(pipeline) if c is not config and c.files]
     found = [
         Apart(os.path.realpath(folder_of(other, home)), f"{twice} Remove the link.")
@@ -107,16 +110,25 @@ def problems(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
             except SourceError as away:
                 what = f"cannot be listed: {away.path}: {away.why}"
                 found.append(PlaceProblem(keys, what, "See that it can be read"))
-    return found + _of_archive(pipeline.source, home)
+    return found + _of_archives(pipeline, home)
 
 
-def _of_archive(source: Source, home: Path) -> list[PlaceProblem]:
-    """What speaks against an archive as it is now: a mount that is away is not filled beneath."""
-    folder = archive_of(source, home)
-    if folder is None or (wrong := _not_a_folder(folder)) is None:
-        return []
-    remedy = wrong[1] or f"Make it now (a relative one lies below {home})"
-    return [PlaceProblem(ARCHIVE, f"the folder {folder} {wrong[0]}", remedy)]
+def _archives(pipeline: Pipeline, home: Path) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Folders that files are archived to, with the keys that lead to them in the file."""
+    for stream, intake in pipeline.intakes.items():
+        archive = archive_of(intake.source, home)
+        if archive is not None:
+            yield (*_below(stream), "source", "archive"), archive
+
+
+def _of_archives(pipeline: Pipeline, home: Path) -> list[PlaceProblem]:
+    """What speaks against archives as they are now: a mount that is away is not filled beneath."""
+    found = []
+    for keys, folder in _archives(pipeline, home):
+        if (wrong := _not_a_folder(folder)) is not None:
+            remedy = wrong[1] or f"Make it now (a relative one lies below {home})"
+            found.append(PlaceProblem(keys, f"the folder {folder} {wrong[0]}", remedy))
+    return found
 
 
 def _of_sides(pipeline: Pipeline, home: Path) -> list[PlaceProblem]:
@@ -132,9 +144,8 @@ def _of_sides(pipeline: Pipeline, home: Path) -> list[PlaceProblem]:
 
 def _side_overlaps(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
     """Side data must not come in as records, nor go with files that are deleted or archived."""
-    folders = {f"the {keys[0]}'s": folder_of(config, home) for keys, config in _sources(pipeline)}
-    archive = archive_of(pipeline.source, home)
-    folders |= {} if archive is None else {"the archive": archive}
+    folders = {_whose(keys): folder_of(config, home) for keys, config in _sources(pipeline)}
+    folders |= {_whose(keys): archive for keys, archive in _archives(pipeline, home)}
     folders |= {} if is_remote(lake) else {"the lake": str(path_of(lake))}
     places = {name: str(home / path_of(side.files)) for name, side in pipeline.load.items()}
     return [
@@ -162,11 +173,28 @@ def said(path: str) -> str:
     return path if path.isprintable() else ascii(path)[1:-1]
 
 
+def _below(stream: str) -> tuple[str, ...]:
+    """The keys that lead to a stream's own in the file."""
+    return ("sources", stream) if stream else ()
+
+
 def _sources(pipeline: Pipeline) -> list[tuple[tuple[str, ...], History]]:
-    found: list[tuple[str, History | None]] = [
-        ("source", pipeline.source), ("history", pipeline.history)
-    ]  # fmt: skip
-    return [((n, "delta" if c.files is None else "files"), c) for n, c in found if c is not None]
+    """With the keys that lead to their places in the file."""
+    found = []
+    for stream, intake in pipeline.intakes.items():
+        for name, config in (("source", intake.source), ("history", intake.history)):
+            if config is not None:
+                kind = "delta" if config.files is None else "files"
+                found.append(((*_below(stream), name, kind), config))
+    return found
+
+
+def _whose(keys: tuple[str, ...]) -> str:
+    """Whose a folder is, by the keys that lead to it."""
+    *stream, what, kind = keys
+    if kind == "archive":
+        return f"{stream[1]}'s archive" if stream else "the archive"
+    return f"{stream[1]}'s {what}" if stream else f"the {what}'s"
 
 
 def _of_table(keys: tuple[str, ...], folder: str) -> list[PlaceProblem]:
@@ -200,14 +228,13 @@ def _is_absolute(config: History) -> bool:
 def _overlap(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
     found = []
     mine = _sources(pipeline)
-    if pipeline.history is not None:
-        live, history = (folder_of(config, home) for _, config in mine)
-        if _meet(live, history):
-            what = (
-                f"{history} and the source's {live} lie in each other: records would be taken twice"
-            )
-            remedy = "Put history and source into folders of their own"
-            found.append(PlaceProblem(mine[1][0], what, remedy))
+    for (one, first), (keys, second) in combinations(mine, 2):
+        places = folder_of(first, home), folder_of(second, home)
+        if _meet(*places):
+            what = f"{places[1]} and {_whose(one)} {places[0]} lie in each other"
+            names = "sources and histories" if pipeline.streams else "history and source"
+            found.append(PlaceProblem(keys, f"{what}: records would be taken twice",
+                                      f"Put {names} into folders of their own"))  # fmt: skip
     for keys, config in [] if is_remote(lake) else mine:
         folder = folder_of(config, home)
         if _feeds_itself(config, pipeline, folder, lake):
@@ -218,13 +245,11 @@ def _overlap(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
 
 def _archive_overlaps(pipeline: Pipeline, home: Path, lake: str) -> list[PlaceProblem]:
     """What is archived must not come in again."""
-    archive = archive_of(pipeline.source, home)
-    if archive is None:
-        return []
-    others = {f"the {keys[0]}'s": folder_of(config, home) for keys, config in _sources(pipeline)}
+    others = {_whose(keys): folder_of(config, home) for keys, config in _sources(pipeline)}
     others |= {} if is_remote(lake) else {"the lake": str(path_of(lake))}
     return [
-        PlaceProblem(ARCHIVE, f"{archive} and {whose} {folder} lie in each other", OUTSIDE)
+        PlaceProblem(keys, f"{archive} and {whose} {folder} lie in each other", OUTSIDE)
+        for keys, archive in _archives(pipeline, home)
         for whose, folder in others.items()
         if _meet(folder, archive)
     ]

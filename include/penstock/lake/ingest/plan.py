@@ -6,9 +6,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.config.pipeline import Definition
+from penstock.config.pipeline import Definition, Pipeline
 from penstock.core.errors import ConfigError
+from penstock.core.measure import ColumnType
 from penstock.core.slack import BlockKind
+from penstock.core.step import ONLY, STREAM
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.seen import SeenIds
@@ -31,6 +33,11 @@ def clears_by(definition: str) -> bool:
     return clears(definition_of(definition).source)
 
 
+def today(pipeline: Pipeline) -> str:
+    """By what a plan is carried out that does not say it: such a one is of the only stream."""
+    return "" if pipeline.streams else pipeline.definition.to_text()
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One ingest batch, as logged.
@@ -46,6 +53,7 @@ class Plan:
         definition: text of the part of the pipeline file that verdicts depend on.
         block_size: records a block, at most.
         refused_before: records with an earlier event time are refused, us.
+        stream: whose records it takes.
     """
 
     number: int
@@ -59,6 +67,7 @@ class Plan:
     definition: str
     block_size: int
     refused_before: int = BEGINNING
+    stream: str = ONLY
 
     @classmethod
     def of(cls, row: dict[str, Any], definition: str, block_size: int) -> "Plan":
@@ -81,7 +90,13 @@ class Plan:
             row["definition"] or definition,
             row["block_size"] or block_size,
             BEGINNING if row["refused_before_us"] is None else row["refused_before_us"],
+            row[STREAM] or ONLY,
         )
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """The stream and origin of its items."""
+        return self.stream, self.origin
 
     def row(self) -> dict[str, Any]:
         """As a row of ``plans``."""
@@ -97,20 +112,39 @@ class Plan:
             "definition": self.definition,
             "block_size": self.block_size,
             "refused_before_us": None if (us := self.refused_before) == BEGINNING else us,
+            STREAM: self.stream or None,
         }
 
 
 class Terms:
-    """What carrying out the plans of one definition needs."""
+    """What carrying out the plans of one definition needs.
 
-    def __init__(self, definition: Definition, tables: Tables, home: Path) -> None:
-        self.definition, self.home = definition, home
-        self.events = Table(tables.events(definition.types))
+    Args:
+        definition: of the plans.
+        tables: of the pipeline.
+        home: where relative places start.
+        stream: of the plans.
+        events: the table, where it is at hand.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        tables: Tables,
+        home: Path,
+        stream: str = ONLY,
+        events: Table | None = None,
+    ) -> None:
+        self.definition, self.home, self.stream = definition, home, stream
+        named = {STREAM: ColumnType.STRING} if stream else {}
+        self.events = events or Table(tables.events(named | definition.types))
 
     @cached_property
     def seen(self) -> SeenIds | None:
         """Ids that arrived before; none: the definition declares none."""
-        return None if self.definition.id is None else SeenIds(self.definition, self.events)
+        if self.definition.id is None:
+            return None
+        return SeenIds(self.definition, self.events, self.stream)
 
     def waiting(self, plan: Plan) -> Waiting:
         """The source of a plan's items.

@@ -6,8 +6,8 @@ more. Where it was archived, what no plan has taken is found there.
 
 from pathlib import Path
 
-from penstock.config.pipeline import After, Pipeline
-from penstock.lake.ingest.origins import take_all
+from penstock.config.pipeline import After, Pipeline, Source
+from penstock.lake.ingest.origins import Origin, take_all
 from penstock.lake.ingest.place import archive_of, folder_of, said
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.source import Waiting
@@ -24,10 +24,18 @@ def lacking(pipeline: Pipeline, home: Path, tables: Tables) -> str | None:
         home: where relative places start.
         tables: the restored ones.
     """
-    source, folder = pipeline.source, said(folder_of(pipeline.source, home))
+    found = (
+        _lacking(f"{pipeline.name} {stream}".rstrip(), (stream, LIVE), intake.source, home, tables)
+        for stream, intake in pipeline.intakes.items()
+    )
+    return "; ".join(filter(None, found)) or None
+
+
+def _lacking(name: str, origin: Origin, source: Source, home: Path, tables: Tables) -> str | None:
+    folder = said(folder_of(source, home))
     if source.after is After.DELETE:
         return (
-            f"{pipeline.name}: the files that were taken after this backup were deleted from"
+            f"{name}: the files that were taken after this backup were deleted from"
             f" {folder} (after: delete), and the restored lake does not hold their records."
             " Before the stream starts, put them there again from where they came"
         )
@@ -35,27 +43,27 @@ def lacking(pipeline: Pipeline, home: Path, tables: Tables) -> str | None:
     if archive is None:
         return None
     try:
-        strange = _strange(pipeline, home, tables, archive)
+        strange = _strange(source, origin, home, tables, archive)
     except SourceError as away:
-        return f"{pipeline.name}: its archive may hold what the restored lake lacks: {away}"
+        return f"{name}: its archive may hold what the restored lake lacks: {away}"
     if not strange:
         return None
     return (
-        f"{pipeline.name}: {len(strange):,} files in its archive {said(archive)} were taken after"
+        f"{name}: {len(strange):,} files in its archive {said(archive)} were taken after"
         " this backup, and the restored lake does not hold their records. Before the stream"
         f" starts, move them back to {folder} (first: {said(strange[0])})"
     )
 
 
-def _strange(pipeline: Pipeline, home: Path, tables: Tables, archive: str) -> list[str]:
+def _strange(source: Source, origin: Origin, home: Path, tables: Tables, archive: str) -> list[str]:
     """Files of an archive that no plan has taken.
 
     Raises:
         SourceError: it cannot be listed now.
     """
     place = {"files": archive, "after": After.KEEP, "archive": None}
-    waiting = Waiting(pipeline.source.model_copy(update=place), home)
-    take_all({LIVE: waiting}, tables)
+    waiting = Waiting(source.model_copy(update=place), home)
+    take_all({origin: waiting}, tables)
     files = waiting.places.listed().files
     hows = zip(waiting.known.look(files), files, strict=True)
     return sorted(file.path for how, file in hows if how in {How.NEW, How.UNCLEAR, How.REPLACED})

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from penstock.columns.arrays import Longs
 from penstock.columns.digest import lateness_of
 from penstock.columns.types import INSTANT
+from penstock.core.step import STREAM
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.plan import Plan
@@ -59,7 +60,10 @@ def accepted_rows(judged: Judged, plan: Plan, at: int) -> pa.Table:
     table = table.append_column(
         "block", pa.array(plan.first_block + (at + rows) // plan.block_size)
     )
-    return table.append_column("origin", pa.repeat(plan.origin, len(rows)))
+    table = table.append_column("origin", pa.repeat(plan.origin, len(rows)))
+    if not plan.stream:
+        return table
+    return table.append_column(STREAM, pa.repeat(plan.stream, len(rows)))
 
 
 def refused_rows(received: Received, judged: Judged, plan: Plan, at: int) -> pa.Table:
@@ -77,6 +81,7 @@ def refused_rows(received: Received, judged: Judged, plan: Plan, at: int) -> pa.
             "ingest_time": judged.columns["ingest_time"].take(rows).cast(INSTANT),
             "block": plan.first_block + (at + rows) // plan.block_size,
             "origin": pa.repeat(plan.origin, len(rows)),
+            STREAM: _named(plan, len(rows)),
         }
     )
 
@@ -109,7 +114,7 @@ def block_rows(
         plan: which one.
         count: records it received.
         sums: of those that were accepted, in order.
-        newest: newest live event time before it, us.
+        newest: newest live event time of its stream before it, us.
         before: records that were accepted before it.
         now: when they are sealed.
     """
@@ -141,8 +146,14 @@ def block_rows(
             "arrived_at": pa.repeat(pa.scalar(instant(plan.arrived_at), INSTANT), blocks),
             "plan": pa.repeat(plan.number, blocks),
             "sealed_at": pa.repeat(pa.scalar(now, INSTANT), blocks),
+            STREAM: _named(plan, blocks),
         }
     )
+
+
+def _named(plan: Plan, count: int) -> pa.Array:
+    """The stream of a plan, so many times; null: it is the only one."""
+    return pa.repeat(pa.scalar(plan.stream or None, pa.string()), count)
 
 
 def _lateness(sums: pa.Table, newest: int) -> Longs:

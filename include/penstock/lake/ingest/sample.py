@@ -26,7 +26,7 @@ from penstock.core.controller import Controller
 from penstock.core.controllers import KINDS, fresh
 from penstock.core.slack import SlackPolicy, SlackSpec
 from penstock.core.slack import WatermarkState as State
-from penstock.core.step import StepSpec
+from penstock.core.step import ONLY, STREAM, StepSpec
 from penstock.core.window import BEGINNING, WindowSpec, micros
 from penstock.lake.ingest import notices
 from penstock.lake.ingest.item import Item, opened
@@ -76,7 +76,7 @@ class Queue:
     notices: dict[str, list[str]] = field(default_factory=dict)
 
 
-def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
+def queue(config: History, home: Path, tables: Tables, origin: str, stream: str = ONLY) -> Queue:
     """How many files a source has and how many wait.
 
     Args:
@@ -84,28 +84,32 @@ def queue(config: History, home: Path, tables: Tables, origin: str) -> Queue:
         home: where relative places start.
         tables: of the pipeline; its plans say what was taken.
         origin: live or history.
+        stream: whose.
     """
     rest = Waiting(config, home)
-    take_all({origin: rest}, tables)
+    take_all({(stream, origin): rest}, tables)
     try:
         every, more = _paths(Waiting(config, home))
         waiting, still_more = _paths(rest)
     except SourceError as away:
         return Queue(0, 0, False, f"{away.path}: {away.why}")
     changed, gone = tuple(rest.changed), sum(rest.emptied.values())
-    found = {BEGUN: _begun(tables, origin), **rest.notices.found}
+    found = {BEGUN: _begun(tables, origin, stream), **rest.notices.found}
     others = {what: some for what, some in found.items() if what not in APART and some}
     return Queue(len(every), len(waiting), more or still_more, "", changed, gone, others)
 
 
-def _begun(tables: Tables, origin: str) -> list[str]:
+def _begun(tables: Tables, origin: str, stream: str) -> list[str]:
     """Files of plans that are not sealed."""
     plans, blocks = Table(tables.plans()), Table(tables.blocks())
     if not plans.exists():
         return []
     sealed = blocks.refresh().transaction_version(APPLICATION) if blocks.exists() else None
     open_ = pc.field("number") > (-1 if sealed is None else sealed)
-    rows = read_table(plans, ["positions"], open_ & (pc.field("origin") == origin)).to_pylist()
+    open_ &= pc.field("origin") == origin
+    if stream:
+        open_ &= pc.field(STREAM) == stream
+    rows = read_table(plans, ["positions"], open_).to_pylist()
     return [item["path"] for row in rows for item in json.loads(row["positions"])]
 
 
@@ -154,7 +158,9 @@ class Sample:
         return int(np.quantile(self.lateness, share, method="inverted_cdf"))
 
 
-def read_sample(pipeline: Pipeline, home: Path, now: datetime, enough: int = ENOUGH) -> Sample:
+def read_sample(
+    pipeline: Pipeline, home: Path, now: datetime, enough: int = ENOUGH, stream: str = ONLY
+) -> Sample:
     """Read and judge the first records of the source, whether taken already or not.
 
     Args:
@@ -162,15 +168,17 @@ def read_sample(pipeline: Pipeline, home: Path, now: datetime, enough: int = ENO
         home: where relative places start.
         now: arrival of records that carry no arrival time.
         enough: stop after so many records.
+        stream: whose records.
     """
-    waiting = Waiting(pipeline.source, home)
+    definition = pipeline.definitions[stream]
+    waiting = Waiting(definition.source, home)
     parts: list[pa.Table] = []
     reasons: dict[str, int] = {}
     paths: set[str] = set()
     received, newest = 0, BEGINNING
     for item in _first(waiting):
-        read = receive(waiting.places.full(item), waiting.filesystem, pipeline)
-        judged = judge(read, pipeline.definition, micros(now), newest)
+        read = receive(waiting.places.full(item), waiting.filesystem, definition)
+        judged = judge(read, definition, micros(now), newest)
         newest = max(newest, judged.newest)
         left = enough - received
         kept = judged.accepted[:left]
@@ -184,7 +192,7 @@ def read_sample(pipeline: Pipeline, home: Path, now: datetime, enough: int = ENO
         paths.add(item.path)
         if received >= enough:
             break
-    names = ["at", "event_time", *pipeline.types]
+    names = ["at", "event_time", *definition.types]
     if not parts:
         nothing = np.zeros(0, np.int64)
         return Sample(0, 0, {}, nothing, nothing, nothing, pa.table({}))

@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.types import INSTANT
 from penstock.config.pipeline import Definition
+from penstock.core.step import ONLY, STREAM
 from penstock.core.window import micros
 from penstock.lake.ingest.cast import Mask
 from penstock.lake.ingest.verdict import Judged
@@ -28,11 +29,11 @@ class SeenIds:
     forgotten, one that starts anew does not read: arrival instants of plans never fall.
     """
 
-    def __init__(self, pipeline: Definition, events: Table) -> None:
+    def __init__(self, pipeline: Definition, events: Table, stream: str = ONLY) -> None:
         assert pipeline.id is not None  # noqa: S101  the door asks only then
         self.column = pipeline.id.column
         self.horizon = micros(pipeline.id.horizon)
-        self.events = events
+        self.events, self.stream = events, stream
         # With an arrival column instants need not rise: nothing may be forgotten by the clock.
         self.by_arrival = pipeline.arrival_time is None
         self._seen: Arrivals = {}
@@ -56,6 +57,8 @@ class SeenIds:
         where = (pc.field("arrival_seq") >= self._upto) & (pc.field("arrival_seq") < first_seq)
         if self._upto == 0 and self.by_arrival:
             where &= pc.field("ingest_time") >= pc.scalar(oldest).cast(INSTANT)
+        if self.stream:  # an id of another stream names another record
+            where &= pc.field(STREAM) == self.stream
         names = [self.column, "ingest_time", "arrival_seq"]
         rows = read_files(self.events.spec.uri, paths, self.events.spec.schema, names, where)
         rows = rows.sort_by("arrival_seq")

@@ -1,6 +1,7 @@
 """The log's sealed blocks, and what was decided about slack."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.core.slack import BlockKind, BlockSummary, SlackChange, SlackSpec
+from penstock.core.step import ONLY, STREAM
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.log.freezes import Freezes
 from penstock.lake.storage.commit import Table
@@ -18,6 +20,7 @@ from penstock.lake.storage.read import (
     Spans,
     data_files,
     greatest_first,
+    of_streams,
     read_files,
     read_groups,
     read_table,
@@ -33,12 +36,25 @@ def summaries(rows: pa.Table) -> list[BlockSummary]:
     """Rows of ``blocks`` as a slack policy sees them, in order."""
     rows = rows.sort_by("block")
     t_max = pc.cast(rows["t_max"], pa.int64()).to_pylist()
-    names = ("block", "kind", "origin", "last_seq", "lateness_us")
+    names = ("block", "kind", "origin", "last_seq", "lateness_us", STREAM)
     columns = [rows[name].to_pylist() for name in names]
     return [
-        BlockSummary(number, BlockKind(kind), origin == LIVE, last, newest, lateness)
-        for number, kind, origin, last, lateness, newest in zip(*columns, t_max, strict=True)
+        BlockSummary(
+            number, BlockKind(kind), origin == LIVE, last, newest, lateness, stream or ONLY
+        )
+        for number, kind, origin, last, lateness, stream, newest in zip(
+            *columns, t_max, strict=True
+        )
     ]
+
+
+def seen_by(blocks: Sequence[BlockSummary], streams: Sequence[str]) -> list[BlockSummary]:
+    """Blocks as a step over some streams sees them: those of others only pass their positions."""
+    return [
+        b if not streams or b.stream in streams
+        else replace(b, kind=BlockKind.DATA, live=True, t_max=None, lateness=0)
+        for b in blocks
+    ]  # fmt: skip
 
 
 def read_summaries(tables: Tables, first: int = 0, before: int | None = None) -> list[BlockSummary]:
@@ -80,25 +96,33 @@ def accepted_upto(tables: Tables, seq: int) -> int:
     return pc.max(rows["accepted_total"]).as_py() or 0
 
 
-def newest_live_before(tables: Tables, block: int) -> int:
-    """The newest live event time before a block, us; only what may hold it is read."""
+def newest_live_before(tables: Tables, block: int, streams: tuple[str, ...] = ()) -> int:
+    """The newest live event time before a block, us; only what may hold it is read.
+
+    Args:
+        tables: of the pipeline.
+        block: number of the block.
+        streams: whose; none: there is only one.
+    """
     gone = (freeze.newest for freeze in Freezes(tables).all() if freeze.block <= block)
     table, newest = Table(tables.blocks()), max(gone, default=BEGINNING)
     delta = table.newest()
     if delta is None:
         return newest
+    where = (pc.field("block") < block) & (pc.field("origin") == LIVE)
+    if streams:
+        where &= pc.field(STREAM).isin(pa.array(streams, pa.string()))
     both = zip(data_files(delta, "t_max"), data_files(delta, "block"), strict=True)
     some = [file for file, blocks in both if blocks.holds(0, block - 1)]
     for file in sorted(some, key=lambda f: (f.greatest is not None, -(f.greatest or 0))):
         if file.greatest is not None and file.greatest <= newest:
             break
-        newest = _newest_live_in(table, file, block, newest)
+        newest = _newest_live_in(table, file, where, newest)
     return newest
 
 
-def _newest_live_in(table: Table, file: DataFile, block: int, newest: int) -> int:
+def _newest_live_in(table: Table, file: DataFile, where: pc.Expression, newest: int) -> int:
     """As ``newest_live_before`` in one file, or what was known before if that is newer."""
-    where = (pc.field("block") < block) & (pc.field("origin") == LIVE)
     uri, schema = table.spec.uri, table.spec.schema
     for greatest, rows in greatest_first(uri, file.path, schema, "t_max"):
         if greatest is not None and greatest <= newest:
@@ -119,18 +143,21 @@ def event_times(events: Table, spans: Sequence[tuple[int, int]]) -> list[tuple[L
     """Live records in the order of their arrival.
 
     Args:
-        events: the table.
+        events: the table; of its spec's streams, if it names some.
         spans: first and last position of each run that is asked for.
 
     Returns:
         For each run the positions, and the event times, us, of its records, each of shape (n,).
     """
-    within = Spans("arrival_seq", tuple(spans))
-    files = [f for f in data_files(events.refresh(), "arrival_seq") if within.hold(f)]
+    within, delta = Spans("arrival_seq", tuple(spans)), events.refresh()
+    files = [f for f in data_files(delta, "arrival_seq") if within.hold(f)]
+    files = of_streams(delta, files, events.spec)
     paths = [f.path for f in sorted(files, key=lambda f: f.least or 0)]
-    schema, names = events.spec.schema, ["arrival_seq", "event_time"]
+    schema, mine = events.spec.schema, events.spec.mine
+    names = ["arrival_seq", "event_time", *([] if mine is None else [STREAM])]
     where = within.where(schema) & (pc.field("origin") == LIVE)
     rows = read_groups(events.spec.uri, paths, schema, names, where)
+    rows = rows if mine is None else rows.filter(mine)
     seqs = np.asarray(rows["arrival_seq"])
     times = np.asarray(pc.cast(rows["event_time"], pa.int64()))
     if (seqs[1:] < seqs[:-1]).any():  # a writer may swap row groups: few runs, each in order

@@ -6,7 +6,7 @@ where the summary of a block leaves open which of its records closes a window.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from penstock.columns.marks import note
@@ -107,6 +107,14 @@ class Fold:
             self._passed(run)
             note(self.marks, self.seq + 1, self.state.watermark, self.window)
         self._broken = False
+
+    def stand(self, stream: str, at: int) -> None:
+        """Let the watermark stand at the window that holds an instant, us, if it is behind."""
+        del stream  # there is one
+        if not self.state.ended:
+            mark = max(self.state.watermark, self.window.floor(at))
+            t_max = max(self.state.t_max, mark)
+            self.state = replace(self.state, watermark=mark, t_max=t_max)
 
     def _passed(self, run: Sequence[BlockSummary]) -> None:
         self.seq, self.newest = run[-1].last_seq, newest_live(run, self.newest)

@@ -46,7 +46,7 @@ class Recorder:
 
     def __init__(self, tables: Tables, pipeline: Pipeline, step: StepSpec, clock: Clock) -> None:
         self.tables, self.step, self.clock = tables, step, clock
-        self.events = tables.events(pipeline.types)
+        self.events = tables.events(pipeline.types, step.streams)
         self.quality = pipeline.steps[step.name].quality or USUAL
         self.table = Table(tables.coverage(step))
 

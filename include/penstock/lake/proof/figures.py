@@ -147,7 +147,7 @@ def _values(
     if not overs:
         return 0.0, {}
     newest = Spans("arrival_seq", ((max(0, at.sealed.seq - SAMPLE + 1), at.sealed.seq),))
-    events = Table(tables.events(pipeline.types))
+    events = Table(tables.events(pipeline.types, step.streams))
     sample = rows_where(step.where, read_table(events, list(step.columns), within=newest))
     layout = AggregateLayout(step)
     late = late_at(tables, step, at, layout.fields, replace(newest, column="last_seq"))

@@ -229,7 +229,7 @@ def measured(
     text = controller_at(tables, step, at.epoch.number, last.block) if last else ""
     start = last or at.epoch
     before_block = at.sealed.block
-    fold = lived(tables, Table(events), step.window, start, before_block, changes, text)
+    fold = lived(tables, Table(events), step, start, before_block, changes, text)
     return fold.measured, passed_of(fold.controller)
 
 

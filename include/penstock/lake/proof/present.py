@@ -42,4 +42,6 @@ def since(tables: Tables, step: StepSpec, at: Position) -> int:
     same = [*takewhile(lambda change: change.spec.policy is policy, reversed(changes))]
     if len(same) == len(changes):
         return BEGINNING
-    return newest_live_before(tables, same[-1].block)  # the watermark then was not beyond
+    return newest_live_before(
+        tables, same[-1].block, step.streams
+    )  # the watermark then was not beyond

@@ -5,8 +5,8 @@ anew, in one pass over three columns. From a waypoint on, only what came after i
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
+from penstock.core.step import ONLY, STREAM
 from penstock.core.window import BEGINNING, FOREVER, instant
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.log.files import DETAIL, Decided, decided
@@ -27,6 +28,7 @@ from penstock.lake.storage.tables import Tables
 NUMBERS_AT_ONCE = 1 << 21
 SHOWN = 20
 WITHOUT_PLAN = "block or row without its plan"
+OTHER_STREAM = "block of another stream than its plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Blocks:
         kind: data, idle or end.
         live: false for history.
         lateness: the greatest one of a record, us.
+        stream: whose they are; empty: of the only one.
     """
 
     number: Longs
@@ -67,6 +70,16 @@ class Blocks:
     live: npt.NDArray[np.bool_]
     t_max: Longs
     lateness: Longs
+    stream: list[str]
+
+    def seen_by(self, streams: Sequence[str]) -> "Blocks":
+        """As a step over some streams sees them: those of others hold nothing; none: all."""
+        if not streams:
+            return self
+        mine = np.isin(self.stream, streams)
+        kind = [k if own else "data" for k, own in zip(self.kind, mine, strict=True)]
+        times = np.where(mine, self.t_max, BEGINNING)
+        return replace(self, kind=kind, live=self.live & mine, t_max=times)
 
 
 @dataclass
@@ -97,7 +110,12 @@ class Recount:
 
 
 def recount(
-    tables: Tables, events: TableSpec, through: int, before: int, since: Waypoint = BEGIN
+    tables: Tables,
+    events: TableSpec,
+    through: int,
+    before: int,
+    since: Waypoint = BEGIN,
+    streams: Sequence[str] = (),
 ) -> Recount:
     """Count the log up to a sealed position.
 
@@ -107,16 +125,19 @@ def recount(
         through: the last number that counts.
         before: the block the position ends before.
         since: what came before it is not counted.
+        streams: those for which it is counted, of several: of others' records it is not asked how
+            late they came, nor how their event times were read.
     """
     within = Spans("block", ((since.block - 1, before - 1),))
     rows = read_table(Table(tables.blocks()), within=within).sort_by("block")
     former = rows.filter(pc.field("block") < since.block)["accepted_total"]
     rows = rows.filter(pc.field("block") >= since.block)
-    counted = _Count(rows, since, pc.max(former).as_py() or 0)
-    for first, accepted, refused in _pieces(tables, events, since.seq + 1, through):
+    counted = _Count(rows, since, pc.max(former).as_py() or 0, streams)
+    several = bool(streams)
+    for first, accepted, refused in _pieces(tables, events, since.seq + 1, through, several):
         counted.take(first, min(first + NUMBERS_AT_ONCE - 1, through), accepted, refused)
     found = counted.result(through, before)
-    lost = _lost_plans(tables, events, rows["plan"].to_pylist())
+    lost = _lost_plans(tables, events, rows.select(["plan", STREAM]).to_pylist())
     found.faults.extend(lost)
     found.blocks_wrong += len(lost)
     found.unreadable = unreadable_files(tables, through, since.seq)
@@ -146,8 +167,12 @@ def unreadable_files(tables: Tables, through: int, after: int = -1) -> list[Faul
     ]
 
 
-def _lost_plans(tables: Tables, events: TableSpec, sealed: list[int]) -> list[Fault]:
-    """Rows of plans that ``plans`` does not hold: their numbers would be given again."""
+def _lost_plans(tables: Tables, events: TableSpec, rows: list[dict[str, Any]]) -> list[Fault]:
+    """Rows of plans that ``plans`` does not hold: their numbers would be given again.
+
+    And those of another stream than their plan.
+    """
+    sealed = [row["plan"] for row in rows]
     newest: dict[str, int | None] = {}
     for table in (Table(events), Table(tables.quarantine()), Table(tables.blocks())):
         if table.newest() is not None:
@@ -159,29 +184,33 @@ def _lost_plans(tables: Tables, events: TableSpec, sealed: list[int]) -> list[Fa
         *(Fault(WITHOUT_PLAN, {"table": name}, {"plan": n}, {"plan": last})
           for name, n in ahead.items()),
         *(Fault(WITHOUT_PLAN, {"plan": n}, {"stands": 1}, {"stands": 0})
-          for n in sorted(set(sealed) - known)[:SHOWN]),
+          for n in sorted(set(sealed) - known.keys())[:SHOWN]),
+        *(Fault(OTHER_STREAM, {"plan": n}, {STREAM: known[n]}, {STREAM: said})
+          for n, said in sorted({row["plan"]: row[STREAM] for row in rows}.items())
+          if known.get(n, said) != said),
     ]  # fmt: skip
 
 
-def _plans_of(table: Table, sealed: list[int]) -> set[int]:
-    """Numbers of plans from the first to the last of some blocks, and the last of all."""
+def _plans_of(table: Table, sealed: list[int]) -> dict[int, str | None]:
+    """Streams of plans from the first to the last of some blocks, and of the last, by number."""
     delta = table.newest()
     if delta is None:
-        return set()
+        return {}
     files = data_files(delta, "number")
     newest = max((f.greatest for f in files if f.greatest is not None), default=0)
     spans = [(min(sealed), max(sealed))] if sealed else []
     within = Spans("number", (*spans, (newest, FOREVER)))
-    return set(read_table(table, ["number"], within=within)["number"].to_pylist())
+    rows = read_table(table, ["number", STREAM], within=within).to_pylist()
+    return {row["number"]: row[STREAM] for row in rows}
 
 
 def _pieces(
-    tables: Tables, events: TableSpec, begin: int, through: int
+    tables: Tables, events: TableSpec, begin: int, through: int, several: bool
 ) -> Iterator[tuple[int, Any, Any]]:
-    sources = []
+    sources, whose = [], [STREAM] if several else []
     for spec, names in (
-        (events, ["arrival_seq", "block", "event_time", "read_as"]),
-        (tables.quarantine(), ["arrival_seq", "block"]),
+        (events, ["arrival_seq", "block", "event_time", "read_as", *whose]),
+        (tables.quarantine(), ["arrival_seq", "block", *whose]),
     ):
         delta = Table(spec).newest()
         files = [] if delta is None else data_files(delta, "arrival_seq")
@@ -202,8 +231,8 @@ def _pieces(
 
 
 class _Count:
-    def __init__(self, rows: pa.Table, since: Waypoint, total: int) -> None:
-        self.rows, self.since, self.total = rows, since, total
+    def __init__(self, rows: pa.Table, since: Waypoint, total: int, streams: Sequence[str]) -> None:
+        self.rows, self.since, self.total, self.streams = rows, since, total, streams
         count = rows.num_rows
         self.last = np.asarray(rows["last_seq"])
         self.numbers = np.asarray(rows["block"])
@@ -213,7 +242,9 @@ class _Count:
         self.strange = np.zeros(count, np.int64)
         self.t_max = np.full(count, BEGINNING, np.int64)
         self.lateness = np.zeros(count, np.int64)
-        self.newest = since.newest
+        self.stream = np.array([name or ONLY for name in rows[STREAM].to_pylist()], object)
+        self.mine = np.isin(self.stream, streams or [ONLY])
+        self.newest = dict.fromkeys(streams or [ONLY], since.newest)
         self.missing = self.doubled = self.unclear = 0
         self.shown: list[Fault] = []
 
@@ -223,7 +254,6 @@ class _Count:
         seqs = [np.asarray(t["arrival_seq"], np.int64) - first for t in (accepted, refused)]
         stands = sum(np.bincount(s, minlength=last - first + 1) for s in seqs)
         self.missing += int((stands == 0).sum())
-        self.unclear += accepted.num_rows - accepted["read_as"].null_count
         self.doubled += int(np.maximum(stands - 1, 0).sum())
         for what, found in (("lost number", stands == 0), ("repeated number", stands > 1)):
             for at in np.flatnonzero(found)[:SHOWN]:
@@ -233,27 +263,33 @@ class _Count:
                 )
         if not len(self.last):
             return
-        self._file(self.accepted, seqs[0] + first, accepted["block"])
-        self._file(self.refused, seqs[1] + first, refused["block"])
+        self._file(self.accepted, seqs[0] + first, accepted)
+        self._file(self.refused, seqs[1] + first, refused)
         times = np.asarray(pc.cast(accepted["event_time"], pa.int64()))
         of = self._of(seqs[0] + first)
         np.maximum.at(self.t_max, of, times)
-        live = self.live[of]
-        self._lags(of[live], times[live])
+        unclear = np.asarray(pc.is_valid(accepted["read_as"]))
+        self.unclear += int((unclear & self.mine[of]).sum())
+        for name in self.newest:
+            own = self.live[of] & (self.stream[of] == name)
+            self._lags(of[own], times[own], name)
 
     def _of(self, seqs: Longs) -> Longs:
         """Which block, by its place in order, must hold each number."""
         return np.minimum(np.searchsorted(self.last, seqs), len(self.last) - 1)
 
-    def _file(self, counts: Longs, seqs: Longs, blocks: pa.ChunkedArray) -> None:
+    def _file(self, counts: Longs, seqs: Longs, rows: pa.Table) -> None:
         of = self._of(seqs)
         np.add.at(counts, of, 1)
-        said = np.asarray(pc.fill_null(blocks, -1))
-        np.add.at(self.strange, of, said != self.numbers[of])
+        strange = np.asarray(pc.fill_null(rows["block"], -1)) != self.numbers[of]
+        if self.streams:
+            whose = np.array(rows[STREAM].to_pylist(), object)
+            strange |= np.asarray(whose != self.stream[of], bool)
+        np.add.at(self.strange, of, strange)
 
-    def _lags(self, of: Longs, times: Longs) -> None:
-        before = np.maximum.accumulate(np.append(self.newest, times))
-        self.newest = int(before[-1])
+    def _lags(self, of: Longs, times: Longs, stream: str) -> None:
+        before = np.maximum.accumulate(np.append(self.newest[stream], times))
+        self.newest[stream] = int(before[-1])
         lags = np.where(before[:-1] == BEGINNING, 0, np.maximum(before[:-1] - times, 0))
         np.maximum.at(self.lateness, of, lags)
 
@@ -265,7 +301,8 @@ class _Count:
         return Recount(
             sum(said), int(self.accepted.sum()), int(self.refused.sum()), self.missing,
             self.doubled,
-            Blocks(self.numbers, self.last, kinds, self.live, self.t_max, self.lateness),
+            Blocks(self.numbers, self.last, kinds, self.live, self.t_max, self.lateness,
+                   self.stream.tolist()),
             [*self.shown, *faults], len(faults), self.unclear,
         )  # fmt: skip
 
@@ -287,6 +324,8 @@ class _Count:
                 "lateness_us": int(self.lateness[i]) if self.live[i] else 0,
                 "rows of another block": 0,
             }
+            if not self.mine[i]:  # it is asked for the steps over its stream
+                expected["lateness_us"] = row["lateness_us"]
             said = {n: row[n] for n in list(expected)[:-1]}
             said["rows of another block"] = int(self.strange[i])
             wrong = [n for n in expected if expected[n] != said[n]]

@@ -32,6 +32,8 @@ class Way:
     Attributes:
         marks: positions from which on a watermark is in force that closes a window, and it, us.
         start: the state at which the epoch begins; from a waypoint on: the waypoint's.
+        past: the states after the blocks before the epoch.
+        alone: false: of a step over several streams, who knows what silence means.
     """
 
     def __init__(
@@ -42,8 +44,13 @@ class Way:
         blocks: Blocks,
         epoch: Generation,
         since: Waypoint = BEGIN,
+        *,
+        alone: bool = True,
     ) -> None:
-        self.events, self.step, self.blocks, self.epoch = events, step, blocks, epoch
+        self.alone = alone
+        self.past: list[WatermarkState] = []
+        self.events, self.step, self.epoch = events, step, epoch
+        self.blocks = blocks.seen_by(step.streams)
         self.since = since
         rows = read_table(Table(tables.decisions()))
         rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
@@ -98,7 +105,8 @@ class Way:
         past = np.flatnonzero(blocks.number < self.epoch.block)
         for i in past:
             state = self._block(state, int(i), slack)
-        old = blocks.t_max[past][~blocks.live[past]]
+            self.past.append(state)
+        old = blocks.t_max[past][~blocks.live[past]]  # of other streams' blocks it is none
         newest = int(old.max(initial=BEGINNING))
         if newest > BEGINNING and state.watermark < FOREVER:
             newest -= slack.span if slack.policy is SlackPolicy.FIXED else 0
@@ -128,7 +136,7 @@ class Way:
             self.marks.append((seq, watermark))
 
     def _block(self, state: WatermarkState, i: int, slack: SlackSpec) -> WatermarkState:
-        blocks, kind = self.blocks, self.blocks.kind[i]
+        blocks, kind = self.blocks, self.blocks.kind[i] if self.alone else "data"
         if kind == "end" and self.epoch.live and blocks.number[i] < self.epoch.block:
             kind = "idle"
         seqs, times = self._records(i)

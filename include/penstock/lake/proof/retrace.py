@@ -6,7 +6,7 @@ speed layer; what ``registry``, ``control`` and ``corrections`` say is held agai
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from penstock.lake.history.taken import taken
 from penstock.lake.history.view import excluded_at
 from penstock.lake.proof.recount import Blocks, Fault
 from penstock.lake.proof.refold import Way
+from penstock.lake.proof.refold_joint import Ways, way_of
 from penstock.lake.proof.waypoint import BEGIN, Waypoint
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
@@ -30,6 +31,7 @@ from penstock.lake.storage.tables import Tables
 
 FIGURES = ("records", "answers", "pairs_answered", "pairs_late", "late_total", "answered_total")
 """What a row of ``control`` says of what its micro-batch wrote, and its generation up to it."""
+Gone: TypeAlias = Way | Ways
 NOTHING = {"late_total": 0, "answered_total": 0}
 
 
@@ -178,7 +180,7 @@ def retrace(
         plans: of the position's epoch, read before it, too: those to look at.
         stretch: by default the whole log.
     """
-    way = Way(tables, Table(events), step, blocks, at.epoch, stretch.since)
+    way = way_of(tables, Table(events), step, blocks, at.epoch, stretch.since)
     sealed = stretch.rows(tables, step, at)
     until = at.sealed.block if stretch.until is None else stretch.until
     return Trace(
@@ -205,7 +207,7 @@ def _unlike(
         yield Fault(what, place, {n: expected[n] for n in wrong}, {n: found[n] for n in wrong})
 
 
-def _spans(way: Way, sealed: list[Sealed], stretch: Stretch) -> Iterator[Span]:
+def _spans(way: Gone, sealed: list[Sealed], stretch: Stretch) -> Iterator[Span]:
     before, _ = stretch.first(way.epoch)
     for row in sealed:
         low, high = way.after(before), way.after(row.block)
@@ -217,7 +219,12 @@ def _spans(way: Way, sealed: list[Sealed], stretch: Stretch) -> Iterator[Span]:
 
 
 def _batches(
-    tables: Tables, step: StepSpec, way: Way, at: Position, sealed: list[Sealed], stretch: Stretch
+    tables: Tables,
+    step: StepSpec,
+    way: Gone,
+    at: Position,
+    sealed: list[Sealed],
+    stretch: Stretch,
 ) -> Iterator[Fault]:
     """Rows of ``control`` against the log, and against what their micro-batches wrote."""
     written = _written(tables, step, stretch)
@@ -281,7 +288,7 @@ def _written(
     return found
 
 
-def _generations(way: Way, at: Position, registered: list[Generation]) -> Iterator[Fault]:
+def _generations(way: Gone, at: Position, registered: list[Generation]) -> Iterator[Fault]:
     """Where generations started, against the log."""
     for one in registered:
         if one.epoch != at.epoch.number:
@@ -298,7 +305,12 @@ def _generations(way: Way, at: Position, registered: list[Generation]) -> Iterat
 
 
 def _plans(
-    tables: Tables, step: StepSpec, way: Way, at: Position, sealed: list[Sealed], plans: Plans
+    tables: Tables,
+    step: StepSpec,
+    way: Gone,
+    at: Position,
+    sealed: list[Sealed],
+    plans: Plans,
 ) -> Iterator[Fault]:
     """Plans against what was sealed, and their completions against the answers that stand there."""
     names = ["epoch", "plan", "reason"]

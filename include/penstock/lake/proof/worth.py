@@ -22,7 +22,7 @@ from penstock.core.coverage import QualityTarget, coverage_threshold
 from penstock.core.feedback import ALLOWED
 from penstock.core.limit import upper_limit
 from penstock.core.slack import BlockKind, SlackPolicy
-from penstock.core.step import StepSpec
+from penstock.core.step import STREAM, StepSpec
 from penstock.core.window import BEGINNING, FOREVER, instant
 from penstock.lake.history.position import SPEED, Position, position, rows_of, sealed_only
 from penstock.lake.log.blocks import LIVE, newest_live_before, slack_changes
@@ -234,7 +234,7 @@ def _waits(tables: Tables, step: StepSpec, at: Position, windows: pa.Table) -> d
         held = _slacks(tables, step, at, through)
         place = np.searchsorted(starts, _longs(answered["window_start"]))
         slack[place] = np.where(np.isnan(slack[place]), held, slack[place])
-        newest, arrived, silent = _blocks(tables, through)
+        newest, arrived, silent = _blocks(tables, step, through)
         waited = (arrived > BEGINNING) & (~silent | (ends + held <= newest))
         published = _longs(answered["published_at_min"])
         found["wait"] = Spread.of((newest - ends)[waited])
@@ -266,28 +266,31 @@ def _slacks(tables: Tables, step: StepSpec, at: Position, through: Longs) -> Lon
     return np.array([row.state.slack for row in every], np.int64)[places]
 
 
-def _blocks(tables: Tables, through: Longs) -> tuple[Longs, Longs, np.ndarray]:
-    """Of the block that ends at each position, or holds it, what is known at its end.
+def _blocks(tables: Tables, step: StepSpec, through: Longs) -> tuple[Longs, Longs, np.ndarray]:
+    """Of the block that ends at each position, or holds it, what is known to a step at its end.
 
     Returns:
         The newest event time, us; when it arrived, us, ``BEGINNING`` if it is gone; whether the
         source was silent or ended there.
     """
-    names = ["block", "kind", "origin", "first_seq", "last_seq", "t_max", "arrived_at"]
+    names = ["block", "kind", "origin", "first_seq", "last_seq", "t_max", "arrived_at", STREAM]
     span = Spans("last_seq", ((int(through.min()), FOREVER),))
     rows = read_table(Table(tables.blocks()), names, within=span).sort_by("block")
     if not rows.num_rows:
         nothing = np.full(len(through), BEGINNING)
         return nothing, nothing, np.zeros(len(through), bool)
-    live = pc.equal(rows["origin"], LIVE)
+    mine = pa.repeat(True, rows.num_rows)
+    if step.streams:
+        mine = pc.is_in(rows[STREAM], pa.array(step.streams, pa.string()))
+    live = pc.and_(mine, pc.equal(rows["origin"], LIVE))
     times = _longs(pc.fill_null(pc.if_else(live, rows["t_max"], None), instant(BEGINNING)))
     newest = np.maximum.accumulate(times)
-    newest = np.maximum(newest, newest_live_before(tables, rows["block"][0].as_py()))
+    newest = np.maximum(newest, newest_live_before(tables, rows["block"][0].as_py(), step.streams))
     lasts = _longs(rows["last_seq"])
     first = np.minimum(np.searchsorted(lasts, through), len(lasts) - 1)
     last = np.maximum(np.searchsorted(lasts, through, side="right") - 1, first)
     there = _longs(rows["first_seq"])[first] <= through
-    silent = lasts[np.asarray(pc.not_equal(rows["kind"], BlockKind.DATA.value))]
+    silent = lasts[np.asarray(pc.and_(mine, pc.not_equal(rows["kind"], BlockKind.DATA.value)))]
     arrived = np.where(there, _longs(rows["arrived_at"])[first], BEGINNING)
     return newest[last], arrived, np.isin(through, silent)
 

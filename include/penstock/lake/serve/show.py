@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
-from penstock.lake.history.balance import Balance, balance_at
+from penstock.lake.history.balance import Balance, balance_at, by_stream
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import DONE, position
@@ -32,6 +32,7 @@ class StepState:
         corrected: the last finished correction of late records, else that of the history, as its
             row of ``corrections``; none: none yet.
         balance: where every record and pair has gone.
+        streams: records accepted and refused up to there, by stream; empty: there is only one.
         excluded: records that are left out, and why, in the order of ``arrival_seq``.
     """
 
@@ -42,6 +43,7 @@ class StepState:
     owes: bool
     corrected: dict[str, Any] | None
     balance: Balance
+    streams: dict[str, tuple[int, int]]
     excluded: pa.Table
 
     @property
@@ -75,6 +77,7 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         owes=at.owes,
         corrected=last[0] if last else None,
         balance=balance_at(tables, step, at),
+        streams=by_stream(tables, at.sealed.seq) if step.streams else {},
         excluded=excluded_at(tables, step, at),
     )
 

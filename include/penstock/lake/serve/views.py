@@ -168,7 +168,9 @@ def _log(
 
 
 def _with_undeclared(table: Table) -> pa.Schema:
-    """The columns of a table of the log, with the one that comes with what it holds."""
-    there = pa.schema(table.delta.schema()) if table.exists() else table.spec.schema
+    """The columns of a table of the log, with those that come with what it holds."""
+    spec = table.spec
+    there = pa.schema(table.delta.schema()) if table.exists() else spec.least
+    known = [f for f in spec.schema if f.name in {*spec.least.names, *there.names}]
     found = [there.field(UNDECLARED)] if UNDECLARED in there.names else []
-    return pa.schema([*table.spec.schema, *found])
+    return pa.schema([*known, *found])

@@ -232,7 +232,7 @@ class Table:
         """Rows as the library writes them, and how: new columns are part of their commit."""
         rows = rows.rows() if isinstance(rows, Drafts) else rows
         if isinstance(rows, pa.Table):  # else they come bit by bit, and have the table's columns
-            rows = self._widened(rows)
+            rows = self._widened(self._without_unused(rows))
             require_room(self.spec.uri, rows)
         return rows, {"schema_mode": "merge"} if self._grows(rows.schema) else {}
 
@@ -244,6 +244,11 @@ class Table:
             if version == 0:
                 sync_folders(self.spec.uri)
             self._lasting = version
+
+    def _without_unused(self, rows: pa.Table) -> pa.Table:
+        """Without columns that the table need not have, where nothing stands in them."""
+        names = [name for name in self.spec.optional if name in rows.column_names]
+        return rows.drop_columns([n for n in names if rows[n].null_count == rows.num_rows])
 
     def _widened(self, rows: pa.Table) -> pa.Table:
         """With null in the table's columns that the pipeline file does not declare any more."""
@@ -305,7 +310,7 @@ class Table:
         try:
             delta = DeltaTable.create(
                 spec.uri,
-                spec.schema,
+                spec.least,
                 mode="ignore",
                 description=f"{FORM} {spec.form}",
                 partition_by=list(spec.partitioned) or None,

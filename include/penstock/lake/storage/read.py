@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from penstock.core.step import STREAM
 from penstock.core.window import MILLISECOND, micros
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import told
-from penstock.lake.storage.spec import opened
+from penstock.lake.storage.spec import TableSpec, opened
 
 PIECE = 262_144
 
@@ -55,6 +56,20 @@ def data_files(delta: DeltaTable, column: str) -> list[DataFile]:
     least = _bound(actions, f"min.{column}", 0)
     greatest = _bound(actions, f"max.{column}", MILLISECOND - 1)
     return [DataFile(*each) for each in zip(paths, rows, least, greatest, strict=True)]
+
+
+def of_streams(delta: DeltaTable, files: Sequence[DataFile], spec: TableSpec) -> list[DataFile]:
+    """Of some files of a snapshot those that may hold rows of the spec's streams."""
+    if not spec.streams:
+        return [*files]
+    ends = {f.path: (f.least, f.greatest) for f in data_files(delta, STREAM)}
+    return [f for f in files if any(_may_be(name, *ends[f.path]) for name in spec.streams)]
+
+
+def _may_be(name: str, least: object, greatest: object) -> bool:
+    below = isinstance(greatest, str) and greatest < name
+    above = isinstance(least, str) and least > name
+    return not (below or above)
 
 
 def _bound(actions: pa.Table, name: str, more: int) -> list[int | None]:
@@ -196,7 +211,7 @@ def read_table(
     where: pc.Expression | None = None,
     within: Spans | None = None,
 ) -> pa.Table:
-    """The rows of a table at its newest version; an absent table is empty.
+    """The rows of a table at its newest version, of its spec's streams; an absent one is empty.
 
     Args:
         table: the table.
@@ -210,10 +225,12 @@ def read_table(
     if delta is None:
         return schema.empty_table().select(wanted)
     files = data_files(delta, wanted[0] if within is None else within.column)
+    files = of_streams(delta, files, table.spec)
     if within is not None:
         files = [f for f in files if within.hold(f)]
-        inside = within.where(schema)
-        where = inside if where is None else where & inside
+    for more in (None if within is None else within.where(schema), table.spec.mine):
+        if more is not None:
+            where = more if where is None else where & more
     return read_files(table.spec.uri, [f.path for f in files], schema, wanted, where)
 
 

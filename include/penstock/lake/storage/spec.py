@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs
 
 from penstock.core.place import uri_of
+from penstock.core.step import STREAM
 
 UNDECLARED = "undeclared"
 """Column of ``events`` with what typed sources have beside the declared columns, a struct. It comes
@@ -21,11 +23,13 @@ class TableSpec:
 
     Attributes:
         uri: where it lies.
-        schema: its columns when it is made.
+        schema: its columns.
         partitioned: the columns its files are divided by.
         indexed: columns that get statistics (only the first 32 would by default).
         name: which of a pipeline's tables, or of a step's.
         form: of what its columns mean: a table of a former form is refused.
+        optional: columns that it has only once a row has a value there.
+        streams: whose rows readers take; none: all of them.
     """
 
     uri: str
@@ -34,6 +38,20 @@ class TableSpec:
     indexed: tuple[str, ...] = ()
     name: str = ""
     form: int = 1
+    optional: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+
+    @property
+    def least(self) -> pa.Schema:
+        """Its columns when it is made."""
+        return pa.schema([field for field in self.schema if field.name not in self.optional])
+
+    @property
+    def mine(self) -> pc.Expression | None:
+        """True for rows that readers take; none: for all."""
+        if not self.streams:
+            return None
+        return pc.field(STREAM).isin(pa.array(self.streams, pa.string()))
 
 
 def opened(place: str) -> tuple[pa.fs.FileSystem, str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.columns.types import ARROW, INSTANT, fields_of
 from penstock.core.measure import ColumnType
 from penstock.core.side import VERSION, SideTable
-from penstock.core.step import StepSpec
+from penstock.core.step import STREAM, StepSpec
 from penstock.lake.storage.definition import Definition
 from penstock.lake.storage.spec import INTERNAL, TableSpec
 
@@ -27,12 +27,14 @@ class Tables:
         """Where a table of this pipeline lies."""
         return "/".join((self.lake.rstrip("/"), self.pipeline, *parts))
 
-    def events(self, columns: dict[str, ColumnType]) -> TableSpec:
+    def events(self, columns: dict[str, ColumnType], streams: tuple[str, ...] = ()) -> TableSpec:
         """One accepted record a row, with what was not declared.
 
-        That is a field of ``undeclared`` in its own type, or in ``extra`` as JSON.
+        That is a field of ``undeclared`` in its own type, or in ``extra`` as JSON. With several
+        sources there is a column ``stream``; readers of some ``streams`` take only their rows.
         """
-        declared = [pa.field(name, ARROW[kind]) for name, kind in columns.items()]
+        named = dict.fromkeys([STREAM] if streams else [], ColumnType.STRING)
+        declared = [pa.field(name, ARROW[kind]) for name, kind in {**named, **columns}.items()]
         schema = pa.schema(
             [
                 ("arrival_seq", pa.int64()),
@@ -45,12 +47,16 @@ class Tables:
                 *declared,
             ]
         )
+        indexed = ("arrival_seq", "event_time", *(n for n in schema.names if n == STREAM))
         return TableSpec(
-            self.uri("events"), schema, ("origin",), ("arrival_seq", "event_time"), "events"
+            self.uri("events"), schema, ("origin",), indexed, "events", streams=streams
         )
 
     def quarantine(self) -> TableSpec:
-        """One refused record a row, raw, with its reason and place."""
+        """One refused record a row, raw, with its reason and place.
+
+        Here and in the other tables of the log, ``stream`` is there only with several sources.
+        """
         return TableSpec(
             self.uri("quarantine"),
             pa.schema(
@@ -63,10 +69,12 @@ class Tables:
                     ("ingest_time", INSTANT),
                     ("block", pa.int64()),
                     ("origin", pa.string()),
+                    (STREAM, pa.string()),
                 ]
             ),
             indexed=("arrival_seq",),
             name="quarantine",
+            optional=(STREAM,),
         )
 
     def plans(self) -> TableSpec:
@@ -86,9 +94,11 @@ class Tables:
                     ("definition", pa.string()),
                     ("block_size", pa.int64()),
                     ("refused_before_us", pa.int64()),
+                    (STREAM, pa.string()),
                 ]
             ),
             name="plans",
+            optional=(STREAM,),
         )
 
     def blocks(self) -> TableSpec:
@@ -110,10 +120,12 @@ class Tables:
                     ("arrived_at", INSTANT),
                     ("plan", pa.int64()),
                     ("sealed_at", INSTANT),
+                    (STREAM, pa.string()),
                 ]
             ),
             name="blocks",
             form=2,
+            optional=(STREAM,),
         )
 
     def decisions(self) -> TableSpec:
@@ -329,36 +341,19 @@ class Tables:
             self._of(step, "control"),
             pa.schema(
                 [
-                    ("generation", pa.int64()),
-                    ("micro_batch", pa.int64()),
-                    ("block", pa.int64()),
-                    ("through_seq", pa.int64()),
-                    ("watermark_us", pa.int64()),
-                    ("t_max_us", pa.int64()),
-                    ("k_us", pa.int64()),
-                    ("slack_us", pa.int64()),
+                    *_longs("generation", "micro_batch", "block", "through_seq"),
+                    *_longs("watermark_us", "t_max_us", "k_us", "slack_us"),
                     ("controller", pa.string()),
                     ("alpha", pa.float64()),
                     ("margin", pa.float64()),
                     ("threshold", pa.float64()),
                     ("coverage", pa.float64()),
                     ("coverage_least", pa.float64()),
-                    ("windows_measured", pa.int64()),
-                    ("windows_below", pa.int64()),
-                    ("records", pa.int64()),
-                    ("size", pa.int64()),
+                    *_longs("windows_measured", "windows_below", "records", "size"),
                     ("size_reason", pa.string()),
-                    ("class_1", pa.int64()),
-                    ("class_2", pa.int64()),
-                    ("class_3", pa.int64()),
-                    ("late_from_us", pa.int64()),
-                    ("late_to_us", pa.int64()),
-                    ("pairs_late", pa.int64()),
-                    ("pairs_answered", pa.int64()),
-                    ("late_total", pa.int64()),
-                    ("answered_total", pa.int64()),
-                    ("pairs_open", pa.int64()),
-                    ("answers", pa.int64()),
+                    *_longs("class_1", "class_2", "class_3", "late_from_us", "late_to_us"),
+                    *_longs("pairs_late", "pairs_answered", "late_total", "answered_total"),
+                    *_longs("pairs_open", "answers"),
                     ("published_at", INSTANT),
                 ]
             ),
@@ -398,3 +393,7 @@ class Tables:
     def checkpoint(self, *parts: str | int) -> str:
         """Spark's checkpoint of a query and number, or the folder of those: a cache, no truth."""
         return self.uri("checkpoints", *map(str, parts))
+
+
+def _longs(*names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, pa.int64()) for name in names]

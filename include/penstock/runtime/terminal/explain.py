@@ -52,27 +52,41 @@ def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out:
     Raises:
         ConfigError: the source cannot be listed.
     """
-    tables = Tables(settings.lake_uri, pipeline.name)
+    tables, plans = Tables(settings.lake_uri, pipeline.name), list[Explanation]()
+    for stream in pipeline.intakes:
+        plans.append(_show_stream(settings, pipeline, stream, now, out, is_first=not plans))
+    _show_tables(tables, pipeline, out)
+    _show_dags(plans[0], now, out)
+
+
+def _show_stream(
+    settings: Settings, pipeline: Pipeline, stream: str, now: datetime, out: Console,
+    *, is_first: bool,
+) -> Explanation:  # fmt: skip
+    """Of one stream, or the only one, with the steps over it; the first is below the title."""
+    tables, intake = Tables(settings.lake_uri, pipeline.name), pipeline.intakes[stream]
     try:
-        queue = samples.queue(pipeline.source, settings.home, tables, "live")
-        sample = samples.read_sample(pipeline, settings.home, now)
+        queue = samples.queue(intake.source, settings.home, tables, "live", stream)
+        sample = samples.read_sample(pipeline, settings.home, now, stream=stream)
     except OSError as wrong:
         raise ConfigError(
             f"{pipeline.name}: its source cannot be listed: {wrong}. Check source in"
             f" {pipeline.path}, and that you may read there."
         ) from wrong
     example = instant(int(sample.times[0])) if len(sample.times) else None
-    plan = explain(pipeline, settings, now, example)
-    _show_title(plan, out)
-    head("Source", out)
+    plan = explain(pipeline, settings, now, example, stream)
+    if is_first:
+        _show_title(plan, out)
+    head(f"Source {stream}".rstrip(), out)
     out.print(_place(plan.source, queue))
-    if plan.history is not None and pipeline.history is not None:
-        head("History", out)
-        waiting = samples.queue(pipeline.history, settings.home, tables, "history")
+    if plan.history is not None and intake.history is not None:
+        head(f"History {stream}".rstrip(), out)
+        waiting = samples.queue(intake.history, settings.home, tables, "history", stream)
         out.print(_place(plan.history, waiting))
     _show_records(plan, out)
-    _show_sample(sample, out)
-    for step, spec in zip(plan.steps, pipeline.specs, strict=True):
+    _show_sample(sample, stream, out)
+    for step in plan.steps:
+        spec = pipeline.spec(step.name)
         show_step(step, out)
         show_slack(step, plan, out)
         if len(sample.times) and not step.compares:
@@ -81,8 +95,7 @@ def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out:
             show_effect(step, plan, *own, out)
             show_doubts(foreseen(tables, pipeline, spec, sample, effect.controller), out)
             show_alternatives(own, _others(sample, spec, quality), out)
-    _show_tables(tables, pipeline, out)
-    _show_dags(plan, now, out)
+    return plan
 
 
 def _others(
@@ -133,7 +146,7 @@ def _place(place: PlacePlan, queue: Queue) -> Table:
 
 
 def _show_records(plan: Explanation, out: Console) -> None:
-    head("Records", out)
+    head(f"Records {plan.stream}".rstrip(), out)
     rows = [
         ("event time", f"column {plan.event_time}; without a zone it is read as {plan.zone}"),
         ("arrival", plan.arrival_time),
@@ -159,8 +172,8 @@ def _show_records(plan: Explanation, out: Console) -> None:
     put(rules, out)
 
 
-def _show_sample(sample: Sample, out: Console) -> None:
-    head("Disorder", out)
+def _show_sample(sample: Sample, stream: str, out: Console) -> None:
+    head(f"Disorder {stream}".rstrip(), out)
     if not sample.received:
         out.print("  The source has no record yet; explain again when it has.")
         return

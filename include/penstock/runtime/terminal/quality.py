@@ -50,7 +50,7 @@ def show_quality(
             out.print(Text(f"  {said}.", style="yellow"))
         path = settings.docs / pipeline.name / f"quality-{step.name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        windows, _ = measured(tables, step, sealed, tables.events(pipeline.types))
+        windows, _ = measured(tables, step, sealed, tables.events(pipeline.types, step.streams))
         draw(step, told, windows, path)
         out.print(Text(f"  picture  {path}", style="dim"))
 

@@ -118,7 +118,7 @@ def _friendly(why: str, settings: Settings, pipeline: Pipeline, step: StepSpec) 
     name = pipeline.name
     start = f"start the DAG stream__{name} in Airflow (penstock up says where)"
     if why == "empty":
-        first = f"the DAG preload__{name} for its history, then " if pipeline.history else ""
+        first = f"the DAG preload__{name} for its history, then " if pipeline.histories else ""
         return (
             f"  Nothing has been taken in yet. Next: penstock up, then trigger {first}the DAG"
             f" stream__{name}.\n  What it will do: penstock explain {name}"
@@ -162,6 +162,7 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
     else:
         policy = f"greatest lateness so far, up to {spoken(step.slack.span)}"
     return pairs(
+        *([("stream", ", ".join(step.streams))] if step.streams else []),
         ("sealed", sealed),
         ("watermark", watermark),
         ("slack K", f"{spoken(state.fold.slack)} ({policy})"),
@@ -207,6 +208,9 @@ def _show_balance(
     good = found.received == found.accepted + found.quarantined
     parts = f"{found.accepted:,} accepted + {found.quarantined:,} quarantined"
     shown.add_row("records received", f"{found.received:,}", _sign(good), parts)
+    for stream, (accepted, refused) in state.streams.items():
+        parts = f"{accepted:,} accepted + {refused:,} quarantined"
+        shown.add_row(f"of stream {stream}", f"{accepted + refused:,}", Text("="), parts)
     names = {"on time": found.on_time, "late": found.late, "open": found.open,
              "preloaded": found.preloaded}  # fmt: skip
     if found.excluded:

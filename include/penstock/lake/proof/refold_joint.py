@@ -1,0 +1,123 @@
+"""The watermarks of a step over several streams folded once more for the audit.
+
+Of each stream its own way is gone again, apart; the joint watermark is the least of those of the
+streams that are not silent, and never falls.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.columns.watermark import Mark
+from penstock.core.slack import WatermarkState
+from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING, FOREVER
+from penstock.lake.history.generation import Generation
+from penstock.lake.proof.recount import Blocks
+from penstock.lake.proof.refold import Way
+from penstock.lake.proof.waypoint import BEGIN, Waypoint
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.tables import Tables
+
+States = Mapping[str, WatermarkState]
+
+
+class Ways:
+    """As ``Way``, of a step over several streams, from its epoch's history on.
+
+    Attributes:
+        epoch: the step's.
+        marks, start: as of ``Way``.
+    """
+
+    def __init__(
+        self, tables: Tables, events: Table, step: StepSpec, blocks: Blocks, epoch: Generation
+    ) -> None:
+        self.epoch, self._blocks, self._window = epoch, blocks, step.window
+        self._ways = {
+            name: Way(tables, events, replace(step, streams=(name,)), blocks, epoch, alone=False)
+            for name in step.streams
+        }
+        self._silent = dict[str, str]()
+        self._least = BEGINNING
+        past = int((blocks.number < epoch.block).sum())
+        for i in range(past):
+            self._pass(i, {name: way.past[i] for name, way in self._ways.items()})
+        begun = {name: way.start for name, way in self._ways.items()}
+        self.start = self._joint(begun)
+        self.marks: list[Mark] = [(BEGINNING, self.start.watermark)]
+        self._after = {epoch.block: self.start}
+        for i in range(past, len(blocks.number)):
+            number = int(blocks.number[i]) + 1
+            states = {name: way.after(number) for name, way in self._ways.items()}
+            self._look(i, states)
+            self._after[number] = self._pass(i, states)
+            self._mark(int(blocks.last_seq[i]) + 1, self._least)
+
+    def after(self, block: int) -> WatermarkState:
+        """As of ``Way``."""
+        return self._after.get(block, WatermarkState(BEGINNING - 1))
+
+    def seq(self, block: int) -> int:
+        """As of ``Way``."""
+        return next(iter(self._ways.values())).seq(block)
+
+    def end(self) -> Waypoint:
+        """Where it has come to; nothing goes on from there."""
+        block = max(self._after)
+        return Waypoint(block, self.seq(block), state=self._after[block])
+
+    def _pass(self, i: int, states: States) -> WatermarkState:
+        """Take a block; returns the state after it."""
+        stream, kind = self._blocks.stream[i], self._blocks.kind[i]
+        if stream in self._ways and kind != "data":
+            ends = kind == "end" and not (
+                self.epoch.live and self._blocks.number[i] < self.epoch.block
+            )
+            self._silent[stream] = "end" if ends else "idle"
+        elif self._blocks.live[i] and self._blocks.t_max[i] > BEGINNING:
+            self._silent.pop(stream, None)
+        return self._joint(states)
+
+    def _joint(self, states: States) -> WatermarkState:
+        newest = max(state.t_max for state in states.values())
+        awake = [state.watermark for name, state in states.items() if name not in self._silent]
+        mark = min(awake, default=newest)
+        if not awake and set(self._silent.values()) == {"end"}:
+            mark = FOREVER
+        self._least = max(self._least, mark)
+        every = states.values()
+        return WatermarkState(
+            self._least, newest, max(s.k for s in every), max(s.slack for s in every)
+        )
+
+    def _look(self, i: int, states: States) -> None:
+        """Note which records of a block close windows."""
+        stream = self._blocks.stream[i]
+        if stream not in self._ways:
+            return
+        others = [s.watermark for n, s in states.items() if n not in {stream, *self._silent}]
+        last = int(self._blocks.last_seq[i])
+        first = int(self._blocks.last_seq[i - 1]) + 1 if i else 0
+        for seq, mark in self._ways[stream].marks:
+            if first < seq <= last + 1:
+                self._least = max(self._least, min(mark, *others, FOREVER))
+                self._mark(seq, self._least)
+
+    def _mark(self, seq: int, watermark: int) -> None:
+        ends = self._window.ends
+        if ends(watermark) > ends(self.marks[-1][1]):
+            self.marks.append((seq, watermark))
+
+
+def way_of(
+    tables: Tables,
+    events: Table,
+    step: StepSpec,
+    blocks: Blocks,
+    epoch: Generation,
+    since: Waypoint = BEGIN,
+) -> Way | Ways:
+    """The way of a step, over its stream or streams; arguments as of ``Way``."""
+    if len(step.streams) > 1:
+        return Ways(tables, events, step, blocks, epoch)
+    return Way(tables, events, step, blocks, epoch, since)
