@@ -55,6 +55,7 @@ class Case:
         before, after: how far from there they may lie, us.
         holds: of a left and a right record.
         apart: seconds between records of its streams, on average.
+        streams: of left and of right records; none: of one stream with itself.
     """
 
     config: Mapping[str, Any]
@@ -64,6 +65,11 @@ class Case:
     after: int
     holds: Callable[[Row, Row], bool]
     apart: float = 1.0
+    streams: tuple[str, ...] = ()
+
+    def plays(self, record: Row, role: int) -> bool:
+        """Whether a record may be a left (0) or a right (1) one."""
+        return not self.streams or record["stream"] == self.streams[role]
 
 
 def _some(one: Any, other: Any, holds: Callable[[Any, Any], bool]) -> bool:
@@ -163,6 +169,8 @@ def logged(lake: Lake) -> Log:
     """Up to where the step is sealed."""
     at = position(lake.tables, lake.step)
     assert at is not None
+    if len(lake.step.streams) > 1:
+        return _logged_of_two(lake)
     blocks = blocks_of(lake.tables, lake.pipeline)
     oracle, start = lake.epoch_oracle(), at.epoch.block
     oracle = ref.Step((), _window(lake), (), oracle.slack)
@@ -185,6 +193,42 @@ def logged(lake: Lake) -> Log:
     return Log(records[:end], marks[:end], at.epoch.seq)
 
 
+def _logged_of_two(lake: Lake) -> Log:
+    """Of a step that began with the log: the least watermark of streams that are not silent."""
+    at, size = position(lake.tables, lake.step), lake.step.window.size
+    assert at is not None
+    oracle, blocks = lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline)
+    rows = read_table(Table(lake.tables.blocks())).sort_by("block").to_pylist()
+    fold = {stream: ref.Mark() for stream in lake.step.streams}
+    newest, silent, mark = dict[str, int](), dict[str, str](), ref.NEVER
+    records, marks = list[Row | None](), list[int]()
+
+    def risen() -> int:
+        awake = [fold[name].watermark for name in fold if name not in silent]
+        ended = all(kind == ref.END for kind in silent.values())
+        there = ref.ALWAYS if ended else max(each.t_max for each in fold.values())
+        return max(mark, min(awake, default=there))
+
+    for row, block in zip(rows, blocks, strict=True):
+        stream = row["stream"]
+        for record in block.records:
+            marks.append(mark // size * size)
+            records.append(record)
+            if record is not None:
+                time = record["event_time"]
+                lag = max(newest.get(stream, time) - time, 0)
+                newest[stream] = max(newest.get(stream, time), time)
+                slack = ref.slack_at(oracle, row["block"], len(records) - 1)
+                fold[stream] = fold[stream].after(time, lag, slack)
+                silent.pop(stream, None)
+                mark = risen()
+        if block.kind != ref.DATA:
+            silent[stream] = block.kind
+            mark = risen()
+    end = at.sealed.seq + 1
+    return Log(records[:end], marks[:end], at.epoch.seq)
+
+
 def _window(lake: Lake) -> ref.Window:
     size = lake.step.window.size
     return ref.Window(size, size)
@@ -194,9 +238,9 @@ def true_pairs(log: Log, case: Case) -> set[Pair]:
     """What the definition says, found by looking at all of them."""
     found = set[Pair]()
     there = [(seq, r, case.back(r["event_time"])) for seq, r in enumerate(log.records) if r]
-    by_time = sorted((r["event_time"], seq) for seq, r, _ in there)
+    by_time = sorted((r["event_time"], seq) for seq, r, _ in there if case.plays(r, 1))
     times = [time for time, _ in by_time]
-    for seq, left, aim in there:
+    for seq, left, aim in (each for each in there if case.plays(each[1], 0)):
         low = bisect_right(times, aim - case.before - 1)
         high = bisect_right(times, aim + case.after)
         for _, other in by_time[low:high]:

@@ -204,8 +204,8 @@ class LocalPrefix:
         return pa.concat_tables(found)
 
     def _rows(self, plan: CorrectionPlan) -> pa.Table:
-        names = ["arrival_seq", "event_time", "block", *self.step.columns]
-        return read_table(self.events, names, pc.field("arrival_seq") <= plan.through_seq)
+        names = {"block": None, **dict.fromkeys(frame_of(self.step).columns(self.step))}
+        return read_table(self.events, [*names], pc.field("arrival_seq") <= plan.through_seq)
 
 
 def _times(rows: pa.Table) -> np.ndarray:

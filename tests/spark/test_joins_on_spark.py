@@ -19,6 +19,8 @@ from tests.lakes import Lake
 from tests.rarely import rare
 from tests.spark.answering import answer
 from tests.streams import write_jsonl
+from tests.two_streams import CASES as TWO
+from tests.two_streams import Life
 
 pytestmark = pytest.mark.spark
 RECORDS, OLD, BLOCK = 600, 150, 40
@@ -59,3 +61,20 @@ def test_a_history_a_lost_checkpoint_and_a_correction(
     verdict = audited(spark, lake)
     assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
     assert verdict.row["answers_compared"] == pairs
+
+
+@pytest.mark.parametrize("name", ["any", rare("site")])
+def test_two_streams_are_corrected_and_audited(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 7)
+    life = Life(tmp_path, TWO[name], seed=3)
+    for _ in range(40):
+        life.step()
+    lake = life.lake
+    life.finish(lambda: correct_pipeline(spark, lake.tables, lake.pipeline, lake.clock, "r"))
+    pairs = check_settled(lake, TWO[name])
+    verdict = audited(spark, lake)
+    assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
+    assert verdict.row["answers_compared"] == pairs
+    assert verdict.row["pairs_late"] > 0

@@ -204,8 +204,9 @@ def _expressions(
             loc: Loc = ("steps", name, "stream")
             problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), *astray))
             continue
-        known = {n: kind for one in step.streams or types for n, kind in types[one].items()}
-        for part, said in step.problems(Given(known, right, code_of(path))):
+        some = tuple(types[one] for one in step.streams or types)
+        known = {n: kind for one in some for n, kind in one.items()}
+        for part, said in step.problems(Given(known, right, code_of(path), some)):
             if part in wrong:  # once is enough
                 continue
             loc = ("steps", name, *part.split("."))

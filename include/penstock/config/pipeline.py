@@ -333,9 +333,9 @@ class Pipeline(Intake, Named):
 
     def given_to(self, step: StepConfig) -> Given:
         """What a step is given: columns of the streams that it reads."""
-        some = (self.intakes[name].types for name in step.streams or self.intakes)
+        some = tuple(self.intakes[name].types for name in step.streams or self.intakes)
         types = {name: kind for each in some for name, kind in each.items()}
-        return Given(types, self.sides, code_of(self.path))
+        return Given(types, self.sides, code_of(self.path), some)
 
     @cached_property
     def sides(self) -> dict[str, SideTable]:

@@ -53,11 +53,13 @@ class Given:
         types: of the declared columns.
         sides: side data by name.
         code: the file of its user code, whether there is one or not.
+        of: types of the columns of each stream that the step reads, in order; none: of all alike.
     """
 
     types: Mapping[str, ColumnType]
     sides: Mapping[str, SideTable] = field(default_factory=dict)
     code: Path = Path("code.py")
+    of: tuple[Mapping[str, ColumnType], ...] = ()
 
 
 class StepConfig(Model):

@@ -81,7 +81,8 @@ def wrong_stream(step: StepConfig, streams: Sequence[str]) -> tuple[str, str] | 
     """
     if [*streams] == [ONLY]:
         said = "the pipeline has one source, and every step reads that"
-        return (said, "Delete stream") if step.streams else None
+        named = "stream" if step.stream is not None else "left and right"
+        return (said, f"Delete {named}") if step.streams else None
     names = ", ".join(streams) or "none"
     if not step.streams:
         return "is missing: there are several sources", f"Add stream: one of {names}"

@@ -34,7 +34,7 @@ def read(home: Path, text: str) -> tuple[JoinSpec | None, list[str]]:
         return None, said
     spec = pipeline.spec("change")
     assert isinstance(spec, JoinSpec)
-    return spec, [pipeline.steps["change"].found_by(pipeline.given)]
+    return spec, [pipeline.steps["change"].found_by(pipeline.given_to(pipeline.steps["change"]))]
 
 
 def test_on_is_a_name_whatever_yaml_takes_it_for(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_on_is_a_name_whatever_yaml_takes_it_for(tmp_path: Path) -> None:
             "p.yaml:13  steps.change.select  x is not declared under columns (declared: off, pm,"
             " station)"]),
         ("[left.pm, right.pm]", "[left.off]", [
-            "p.yaml:11  steps.change.queries.strong  pm is not kept. Add left.pm to select",
-            "p.yaml:12  steps.change.queries.weak  pm is not kept. Add left.pm to select"]),
+            *(f"p.yaml:{line}  steps.change.queries.{name}  {side}.pm is not kept. Add it to select"
+              for line, name in ((11, "strong"), (12, "weak")) for side in ("left", "right"))]),
         ("left.pm - right.pm) > 200", "left.pm - right.station) > 200", [
             "p.yaml:11  steps.change.queries.strong  'left.pm - right.station' needs numbers,"
             " found number and string"]),

@@ -69,7 +69,7 @@ PROBLEMS = {
         " Add window: The spans of event time answered for.",
         "p.yaml:5  steps.last_seen.measures  is missing. Add measures: By name: count(*),"
         " count(x), sum(x), avg(x), min(x), max(x), median(x), quantile(x, 0.9).",
-        "p.yaml:8  steps.last_seen.columns  unknown key. Known: kind, keys, where, slack,"
+        "p.yaml:8  steps.last_seen.columns  unknown key. Known: kind, stream, keys, where, slack,"
         " quality, apart, window, measures"]),
     "no key": ("    keys: [plate]\n", "", [
         "p.yaml:5  steps.last_seen.keys  is missing. Add keys: Columns answered for."]),
@@ -77,7 +77,7 @@ PROBLEMS = {
         "p.yaml:7  steps.last_seen.keys  Tuple should have at least 1 item after validation, not 0"
         ]),
     "a key of the other kind": ("columns: [site", "measures: {n: count(*)}\n    columns: [site", [
-        "p.yaml:8  steps.last_seen.measures  unknown key. Known: kind, keys, where, slack,"
+        "p.yaml:8  steps.last_seen.measures  unknown key. Known: kind, stream, keys, where, slack,"
         " quality, apart, every, columns"]),
     "a column that is not there": ("[site, seen]", "[site, sene]", [
         "p.yaml:8  steps.last_seen.columns  sene is not declared under columns"

@@ -1,31 +1,37 @@
 """Conditions over the two records of a pair, as texts."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from penstock.config.expression import parse_where
 from penstock.core.expression import Column, Expression, Literal, Operation, Operator
 from penstock.core.measure import ColumnType
 from penstock.kinds.join.spec import LEFT, RIGHT, JoinSpec
 
+Types: TypeAlias = Mapping[str, ColumnType]
 
-def read(text: str, types: Mapping[str, ColumnType]) -> Expression:
+
+def read(text: str, left: Types, right: Types) -> Expression:
     """Read a condition over ``left.x`` and ``right.x``.
 
     Args:
         text: the condition.
-        types: of the columns that both have.
+        left: types of the columns that left records have.
+        right: of those that right records have.
 
     Raises:
         ValueError: it cannot be read; says why, and the remedy.
     """
-    seen = {f"{side}.{name}": kind for side in (LEFT, RIGHT) for name, kind in types.items()}
-    return parse_where(text, seen)
+    both = ((LEFT, left), (RIGHT, right))
+    return parse_where(
+        text, {f"{s}.{name}": kind for s, some in both for name, kind in some.items()}
+    )
 
 
 def query(step: JoinSpec, text: str) -> Expression:
     """Read a query: it may ask for what the state holds."""
-    held: tuple[Column, ...] = (*step.keys, *step.observed)
-    return read(text, {column.name: column.type for column in held})
+    held = {column.name: column.type for column in (*step.keys, *step.observed)}
+    return read(text, held, held)
 
 
 def plain(expression: Expression) -> str:

@@ -14,7 +14,7 @@ from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.measure import ColumnType
 from penstock.core.window import WindowSpec, micros
-from penstock.kinds.join.conditions import plain, read
+from penstock.kinds.join.conditions import Types, plain, read
 from penstock.kinds.join.index import index_of, shared
 from penstock.kinds.join.spec import LEFT, QUERIES, RIGHT, SEQS, TIMES, JoinSpec, Shift, span_of
 
@@ -51,6 +51,16 @@ class JoinConfig(StepConfig):
     """Pairs of records that lie near in time, where a condition holds."""
 
     kind: Literal["join"] = Field(description="Pairs of records near in time.")
+    left: Name | None = Field(
+        default=None,
+        exclude_if=lambda name: name is None,
+        description="Of several sources, that of left records; of one stream with itself: stream.",
+    )
+    right: Name | None = Field(
+        default=None,
+        exclude_if=lambda name: name is None,
+        description="Of several sources, that of right records.",
+    )
     keys: tuple[ColumnName, ...] = Field(
         default=(),
         alias="on",
@@ -93,10 +103,25 @@ class JoinConfig(StepConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _has_two_sides(self) -> "JoinConfig":
+        if (self.left is None) != (self.right is None):
+            raise ValueError("left and right belong together. Name both, or stream for one alone")
+        if self.left is not None and self.stream is not None:
+            raise ValueError("stream is for one stream with itself. Delete it, or left and right")
+        return self
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Names of the left one and of the right one."""
+        if self.left is None or self.right is None:
+            return super().streams
+        return tuple(dict.fromkeys((self.left, self.right)))
+
     def spec(self, name: str, given: Given) -> JoinSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
         before, after = micros(self._reach.before), micros(self._reach.after)
-        span, condition = span_of(before + after), self._condition(given.types)
+        span, condition = span_of(before + after), self._condition(given)
         selected = tuple((side, Column(c, given.types[c])) for side, c in self._selected)
         asked = {c.partition(".")[2] for c in columns_of(condition)} | {c.name for _, c in selected}
         return JoinSpec(
@@ -129,8 +154,8 @@ class JoinConfig(StepConfig):
         """Of single records none: ``where`` is about pairs."""
         return None
 
-    def _condition(self, types: Mapping[str, ColumnType]) -> Expression | None:
-        return None if self.where is None else read(self.where, types)
+    def _condition(self, given: Given) -> Expression | None:
+        return None if self.where is None else read(self.where, *_sides(given))
 
     def problems(self, given: Given) -> Iterator[Said]:
         """Everything wrong with the keys, which a join calls ``on``, and with its own part."""
@@ -139,14 +164,21 @@ class JoinConfig(StepConfig):
 
     def own_problems(self, given: Given) -> Iterator[Said]:
         """Of the condition, of what is selected, and of queries."""
-        types = given.types
-        wrong = [*problem_of("where", lambda: self._condition(types)), *self._wrong_select(types)]
+        wrong = [*problem_of("where", lambda: self._condition(given)), *self._wrong_sides(given)]
         yield from wrong
         for name, text in self.queries.items():
-            said = [*problem_of(f"queries.{name}", partial(read, text, types))]
-            yield from said or ([] if wrong else self._not_kept(name, text, types))
+            said = [*problem_of(f"queries.{name}", partial(read, text, *_sides(given)))]
+            yield from said or ([] if wrong else self._not_kept(name, text, given))
 
-    def _wrong_select(self, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+    def _wrong_sides(self, given: Given) -> Iterator[Said]:
+        """Columns that one of the two records has not."""
+        both = dict(zip(SIDES, _sides(given), strict=True))
+        for side, types in both.items():
+            for key in set(self.keys) & given.types.keys() - types.keys():
+                yield "on", f"{key} is no column of {side} records. Declare it there, too"
+        yield from self._wrong_select(both)
+
+    def _wrong_select(self, both: Mapping[str, Types]) -> Iterator[Said]:
         if same := alike([*(c.name for c in (*SEQS, *TIMES, QUERIES)), *self.answered_columns]):
             yield "select", f"{same} would be one column of a pair. Rename one, or delete it"
         for text, (side, column) in zip(self.select, self._selected, strict=True):
@@ -154,16 +186,17 @@ class JoinConfig(StepConfig):
                 yield "select", f"{text} stands twice. Delete one"
             if side not in SIDES or not column:
                 yield "select", f"{text} is neither left.x nor right.x"
-            elif column not in types:
-                yield "select", undeclared(column, types)
+            elif column not in both[side]:
+                yield "select", undeclared(column, both[side])
 
-    def _not_kept(self, name: str, text: str, types: Mapping[str, ColumnType]) -> Iterator[Said]:
+    def _not_kept(self, name: str, text: str, given: Given) -> Iterator[Said]:
         """Columns that a query asks for, and that a definition without it has no use for."""
-        asked = {c.partition(".")[2] for c in columns_of(read(text, types))}
-        kept = {c.partition(".")[2] for c in columns_of(self._condition(types))}
+        asked = columns_of(read(text, *_sides(given)))
+        kept = {c.partition(".")[2] for c in columns_of(self._condition(given))}
         kept |= {*self.keys, *(column for _, column in self._selected)}
-        for column in sorted(asked - kept):
-            yield f"queries.{name}", f"{column} is not kept. Add left.{column} to select"
+        for column in sorted(asked):
+            if column.partition(".")[2] not in kept:
+                yield f"queries.{name}", f"{column} is not kept. Add it to select"
 
     @property
     def answered_columns(self) -> list[str]:
@@ -176,7 +209,8 @@ class JoinConfig(StepConfig):
         alike = f" with the same {', '.join(self.keys)}" if self.keys else ""
         holds = "" if self.where is None else f" where {self.where}"
         asked = f" of {', '.join(self.queries)}" if self.queries else ""
-        return f"each record with those{alike} {self._near}; a pair{asked}{holds}"
+        both = ("each record", "those") if self.left is None else (f"{self.left}", f"{self.right}")
+        return f"{both[0]} with {both[1]}{alike} {self._near}; a pair{asked}{holds}"
 
     @property
     def _near(self) -> str:
@@ -192,8 +226,8 @@ class JoinConfig(StepConfig):
 
     def found_by(self, given: Given) -> str:
         """Keys, time, and what the conditions give."""
-        conditions = [read(text, given.types) for text in self.queries.values()]
-        index = shared(index_of(self._condition(given.types)), [index_of(c) for c in conditions])
+        conditions = [read(text, *_sides(given)) for text in self.queries.values()]
+        index = shared(index_of(self._condition(given)), [index_of(c) for c in conditions])
         equal = [f"{plain(each.left)} = {plain(each.right)}, by hash" for each in index.equal]
         ranged = index.ranged
         order = [] if ranged is None else [
@@ -220,6 +254,12 @@ class JoinConfig(StepConfig):
             return "the queries that it satisfies"
         side, _, column = value.partition("_")
         return f"{column} of the {side} record"
+
+
+def _sides(given: Given) -> tuple[Types, Types]:
+    """Types of the columns of left records, and of right ones."""
+    some = given.of or (given.types,)
+    return some[0], some[-1]
 
 
 def _span(apart: tuple[float, float]) -> str:

@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.arrays import Longs
 from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
+from penstock.core.step import STREAM
 from penstock.kinds.classes import Classes
 from penstock.kinds.frame import NONE_EXCLUDED, by_hash
 from penstock.kinds.join.reach import kept
@@ -21,7 +23,15 @@ READ = ("arrival_seq", "event_time")
 
 def columns_of(step: JoinSpec) -> list[str]:
     """Columns of ``events`` the mapper reads."""
-    return [*READ, *step.columns]
+    return [*READ, *step.columns, *([STREAM] if len(step.streams) > 1 else [])]
+
+
+def _roles(step: JoinSpec, events: pa.Table) -> Longs:
+    """What each record is: in a join of one stream with itself both, a left and a right one."""
+    if len(step.streams) <= 1:
+        return np.full(events.num_rows, AS_LEFT | AS_RIGHT | AT_HOME)
+    left = np.asarray(pc.equal(pc.cast(events[STREAM], pa.string()), step.streams[0]))
+    return AT_HOME | np.where(left, AS_LEFT, AS_RIGHT)
 
 
 def cells(step: JoinSpec, parts: pa.Table, count: int) -> Sequence[pa.Table]:
@@ -60,7 +70,7 @@ class Mapper:
     def take(self, records: pa.Table) -> None:
         """Add records."""
         events = self.wire.to_inner(records.select(columns_of(self.step)))
-        roles = np.full(events.num_rows, AS_LEFT | AS_RIGHT | AT_HOME)
+        roles = _roles(self.step, events)
         times = np.asarray(pc.cast(events["event_time"], pa.int64()))
         columns = {
             HASH: hash_keys(events, self.step.key_names),

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from penstock.core import expression
 from penstock.core.expression import to_sql
+from penstock.core.step import STREAM
 from penstock.kinds.join.conditions import query
 from penstock.kinds.join.spec import LEFT, QUERIES, RIGHT, JoinSpec
 
@@ -123,6 +124,8 @@ def same(value: expression.Column) -> Column:
 
 def _side(records: DataFrame, step: JoinSpec, name: str) -> DataFrame:
     """A record's columns as those of one side of a pair."""
+    if len(step.streams) > 1:
+        records = records.where(F.col(STREAM) == step.streams[0 if name == LEFT else -1])
     shown = [F.col(c.name).alias(f"{name}.{c.name}") for c in (*step.keys, *step.observed)]
     return records.select(
         F.col("arrival_seq").alias(f"{name}_seq"), F.col("event_time").alias(f"{name}_time"),

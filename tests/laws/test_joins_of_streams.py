@@ -1,0 +1,56 @@
+"""Joins of two streams behind one door: whichever is silent, or ends first."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from penstock.lake.history.position import position
+from penstock.lake.ingest import door as door_module
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from tests.doubles import deadly_commits
+from tests.joins import check_settled, check_stream
+from tests.rarely import rare
+from tests.streams import write_jsonl
+from tests.two_streams import CASES, COLUMNS, Life, lake_of, rows_of
+
+pytestmark = pytest.mark.law
+
+
+@pytest.mark.parametrize("name", [*CASES])
+@pytest.mark.parametrize("seed", [0, 1, *map(rare, range(2, 12))])
+def test_a_life_of_a_join_of_two_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
+) -> None:
+    monkeypatch.setattr(door_module, "BLOCK", 4)
+    life = Life(tmp_path, CASES[name], seed)
+    with deadly_commits(life.death):
+        for _ in range(70):
+            life.death.share = life.draw.choice([0.0, 0.05, 0.15])
+            life.step()
+            life.death.share = 0.0
+            if position(life.lake.tables, life.lake.step) is not None:
+                check_stream(life.lake, life.case)
+    assert life.kills
+    life.finish()
+    check_stream(life.lake, life.case)
+    assert check_settled(life.lake, life.case)
+    assert not life.lake.correct(recheck=True)
+
+
+def test_one_stream_s_files_before_the_other_s_make_nobody_late(tmp_path: Path) -> None:
+    """The watermark is the least of both, and the door takes from the one that is behind."""
+    lake, draw = lake_of(tmp_path, CASES["any"], ("bounded", "bounded")), random.Random(4)  # noqa: S311
+    for name in COLUMNS:
+        for number in range(6):
+            rows = sorted(rows_of(draw, name, 12, 6 * number), key=lambda row: row["at"])
+            write_jsonl(tmp_path / name / f"{number}.jsonl", rows)
+    lake.query()
+    lake.ingest()
+    lake.query(blocks=1).run()
+    kinds = [(r["stream"], r["kind"]) for r in read_table(Table(lake.tables.blocks())).to_pylist()]
+    assert {("cars", "end"), ("cameras", "end")} <= {*kinds}
+    check_stream(lake, CASES["any"])
+    lake.correct()
+    assert check_settled(lake, CASES["any"])
