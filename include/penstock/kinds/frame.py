@@ -81,6 +81,7 @@ class Reduced:
         open_pairs, late_pairs, answered_pairs: how many (record, window) pairs are still open,
             were late, are answered.
         classes: of records, as far as the state tells them.
+        compared: candidates that were looked at; none: it looks for no partners.
     """
 
     late: pa.Table
@@ -89,6 +90,7 @@ class Reduced:
     late_pairs: int
     answered_pairs: int
     classes: Classes = field(default_factory=Classes)
+    compared: int | None = None
 
 
 class Results(Protocol):

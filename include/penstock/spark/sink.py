@@ -188,6 +188,7 @@ class StepSink:
         at = tick.at
         for status in told:
             classes.add(status.classes.message())
+        compared = [status.compared for status in told if status.compared is not None]
         return {
             "generation": stamp.generation,
             "micro_batch": stamp.micro_batch,
@@ -206,4 +207,5 @@ class StepSink:
             **classes.message(),
             "pairs_open": sum(status.open_pairs for status in told),
             "answers": answers.rows,
+            "compared": sum(compared) if compared else None,
         }

@@ -63,6 +63,7 @@ class Status:
         tick: what it was told.
         open_pairs, late_pairs, answered_pairs: of (record, window), as the reducer counts them.
         classes: of records; what the mapper tells stands with one of its part's shards.
+        compared: as the reducer counts them.
     """
 
     tick: Tick
@@ -70,13 +71,14 @@ class Status:
     late_pairs: int
     answered_pairs: int
     classes: Classes
+    compared: int | None = None
 
     @classmethod
     def of(cls, tick: Tick, reduced: Reduced, classes: Classes) -> Self:
         """What a reducer's results are counted as."""
         classes.add(reduced.classes.message())
         pairs = reduced.open_pairs, reduced.late_pairs, reduced.answered_pairs
-        return cls(tick, *pairs, classes)
+        return cls(tick, *pairs, classes, reduced.compared)
 
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""
@@ -84,10 +86,12 @@ class Status:
             "tick": self.tick.to_json(),
             "pairs": [self.open_pairs, self.late_pairs, self.answered_pairs],
             "classes": self.classes.message(),
+            "compared": self.compared,
         }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
         classes = Classes(**content["classes"])
-        return cls(Tick.from_json(content["tick"]), *content["pairs"], classes)
+        told = Tick.from_json(content["tick"]), *content["pairs"]
+        return cls(*told, classes, content["compared"])

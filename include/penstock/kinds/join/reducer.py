@@ -60,7 +60,7 @@ class Reducer:
         classes.count(count, search.times[late], 0)
         return Reduced(
             late_records(self.wire, pool, late), pairs(self.wire, pool, found),
-            0, len(late), count - len(late), classes,
+            0, len(late), count - len(late), classes, search.compared,
         )  # fmt: skip
 
     def _timely(self, search: Search, known: int, marks: Longs) -> Pairs:

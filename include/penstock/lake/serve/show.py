@@ -15,8 +15,11 @@ from penstock.lake.history.position import DONE, position
 from penstock.lake.history.view import excluded_at
 from penstock.lake.log.blocks import newest_seq
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import read_table
+from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
+
+RECENT = 1_000_000
+"""Records of which candidates are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class StepState:
         balance: where every record and pair has gone.
         streams: records accepted and refused up to there, by stream; empty: there is only one.
         excluded: records that are left out, and why, in the order of ``arrival_seq``.
+        compared: of the last million records the candidates that were looked at, and the pairs that
+            were told; none: it looks for no partners.
     """
 
     sealed_seq: int
@@ -45,6 +50,7 @@ class StepState:
     balance: Balance
     streams: dict[str, tuple[int, int]]
     excluded: pa.Table
+    compared: tuple[int, int] | None = None
 
     @property
     def ended(self) -> bool:
@@ -79,7 +85,18 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         balance=balance_at(tables, step, at),
         streams=by_stream(tables, at.sealed.seq) if step.streams else {},
         excluded=excluded_at(tables, step, at),
+        compared=_compared(tables, step, at.sealed.seq) if step.by_reach else None,
     )
+
+
+def _compared(tables: Tables, step: StepSpec, last: int) -> tuple[int, int] | None:
+    """Candidates and pairs of the newest micro-batches; none: none was counted."""
+    within = Spans("through_seq", ((last - RECENT, last),))
+    rows = read_table(Table(tables.control(step)), ["compared", "answers"], within=within)
+    counted = rows.filter(pc.is_valid(rows["compared"]))
+    if not counted.num_rows:
+        return None
+    return tuple(pc.sum(counted[name]).as_py() for name in ("compared", "answers"))
 
 
 def why_nothing(tables: Tables, step: StepSpec) -> str:

@@ -353,12 +353,13 @@ class Tables:
                     ("size_reason", pa.string()),
                     *_longs("class_1", "class_2", "class_3", "late_from_us", "late_to_us"),
                     *_longs("pairs_late", "pairs_answered", "late_total", "answered_total"),
-                    *_longs("pairs_open", "answers"),
+                    *_longs("pairs_open", "answers", "compared"),
                     ("published_at", INSTANT),
                 ]
             ),
             name="control",
             form=2,
+            optional=("compared",),
         )
 
     def coverage(self, step: StepSpec) -> TableSpec:

@@ -32,6 +32,7 @@ from penstock.runtime.terminal.words import (
     head,
     pairs,
     put,
+    share,
     table,
 )
 
@@ -218,6 +219,10 @@ def _show_balance(
     parts = " + ".join(f"{n:,} {name}" for name, n in names.items())
     counted = "records" if step.by_key else "(record, window) pairs"
     shown.add_row(counted, f"{found.pairs:,}", Text("="), parts)
+    if state.compared is not None:
+        looked, told = state.compared
+        said = f"candidates compared, of which {share(told, looked)} are pairs"
+        shown.add_row("of the last records", f"{looked:,}", Text(""), said)
     if audit is not None:
         compared = json.loads(audit["comparisons"])
         events = compared["pairs_events"]
