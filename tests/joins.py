@@ -118,6 +118,14 @@ CASES = {
         28_800.0,
     ),
 }  # fmt: skip
+LIVED = Case(
+    {"kind": "join", "within": "PT2M", "on": ["site"], "shift": "PT30S",
+     "where": "left.code <> right.code", "select": ["left.code", "right.delay"],
+     "slack": {"fixed": "PT1M"}},
+    ("site",), lambda time: time - 30 * SECOND, 120 * SECOND, 120 * SECOND,
+    lambda left, right: _some(left["code"], right["code"], lambda a, b: a != b),
+)  # fmt: skip
+"""Of a life in which everything is killed."""
 NOBODY = ref.Step((), ref.Window(SECOND, SECOND), (), (ref.Slack("fixed", 3 * SECOND),))
 
 

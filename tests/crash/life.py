@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock.config.settings import Settings
 from penstock.kinds.custom.spec import CustomSpec
+from penstock.kinds.join.spec import JoinSpec
 from penstock.kinds.lookup.spec import LookupSpec
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.balance import balance
@@ -29,12 +30,13 @@ from penstock.lake.history.view import late_at
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK
-from tests import custom
+from tests import custom, joins
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
 from tests.crash.jobs import BACKUPS, COMPARISONS, NEXT
 from tests.crash.points import Reached, read_trace
 from tests.custom import FUSSY, write_code
+from tests.joins import LIVED
 from tests.lakes import Lake
 from tests.lookups import check_settled, check_stream
 from tests.side import CODES, LIMITED, LOAD, LimitsFile, judging
@@ -95,7 +97,7 @@ class Life:
         history = {"files": str(self.folder / "history"), "format": "parquet"}
         live = {"files": "live", "format": "parquet", "mode": "bounded", **ARCHIVED}
         steps = {"hourly": HOURLY | STEERED, "since": SINCE, "last": LAST, "moved": LIMITED,
-                 "own": FUSSY}  # fmt: skip
+                 "own": FUSSY, "pairs": dict(LIVED.config)}  # fmt: skip
         write_code(self.folder / "home")
         return make_scene(
             self.folder / "home", history=history, source=live, steps=steps, load=LOAD
@@ -215,6 +217,8 @@ class Life:
                     check_alarms(lake)
             elif isinstance(lake.step, CustomSpec):
                 check_changes(lake)
+            elif isinstance(lake.step, JoinSpec):
+                check_pairs(lake)
             else:
                 check_step(lake, self.truth[name])
         folders = scene.home / "live", scene.home / "archive"
@@ -252,6 +256,17 @@ def check_alarms(lake: Lake) -> None:
     assert found is not None
     assert sum(last.late for last in found.lasts) > 20
     once(lake.tables.answers(lake.step), ("new_seq", "old_seq", *SEALED, "reason"))
+    once_sealed(lake)
+
+
+def check_pairs(lake: Lake) -> None:
+    """The same laws, of a join."""
+    assert joins.check_stream(lake, joins.LIVED) > 100
+    joins.check_settled(lake, joins.LIVED)
+    found = position(lake.tables, lake.step)
+    assert found is not None
+    assert sum(last.late for last in found.lasts) > 20
+    once(lake.tables.answers(lake.step), ("left_seq", "right_seq", *SEALED, "reason"))
     once_sealed(lake)
 
 
