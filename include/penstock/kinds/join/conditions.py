@@ -4,11 +4,18 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from penstock.config.expression import parse_where
+from penstock.config.step import Given
 from penstock.core.expression import Column, Expression, Literal, Operation, Operator
 from penstock.core.measure import ColumnType
 from penstock.kinds.join.spec import LEFT, RIGHT, JoinSpec
 
 Types: TypeAlias = Mapping[str, ColumnType]
+
+
+def sides_of(given: Given) -> tuple[Types, Types]:
+    """Types of the columns of left records, and of right ones."""
+    some = given.of or (given.types,)
+    return some[0], some[-1]
 
 
 def read(text: str, left: Types, right: Types) -> Expression:

@@ -14,7 +14,7 @@ from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.measure import ColumnType
 from penstock.core.window import WindowSpec, micros
-from penstock.kinds.join.conditions import Types, plain, read
+from penstock.kinds.join.conditions import Types, plain, read, sides_of
 from penstock.kinds.join.index import index_of, shared
 from penstock.kinds.join.spec import LEFT, QUERIES, RIGHT, SEQS, TIMES, JoinSpec, Shift, span_of
 
@@ -155,7 +155,7 @@ class JoinConfig(StepConfig):
         return None
 
     def _condition(self, given: Given) -> Expression | None:
-        return None if self.where is None else read(self.where, *_sides(given))
+        return None if self.where is None else read(self.where, *sides_of(given))
 
     def problems(self, given: Given) -> Iterator[Said]:
         """Everything wrong with the keys, which a join calls ``on``, and with its own part."""
@@ -167,12 +167,12 @@ class JoinConfig(StepConfig):
         wrong = [*problem_of("where", lambda: self._condition(given)), *self._wrong_sides(given)]
         yield from wrong
         for name, text in self.queries.items():
-            said = [*problem_of(f"queries.{name}", partial(read, text, *_sides(given)))]
+            said = [*problem_of(f"queries.{name}", partial(read, text, *sides_of(given)))]
             yield from said or ([] if wrong else self._not_kept(name, text, given))
 
     def _wrong_sides(self, given: Given) -> Iterator[Said]:
         """Columns that one of the two records has not."""
-        both = dict(zip(SIDES, _sides(given), strict=True))
+        both = dict(zip(SIDES, sides_of(given), strict=True))
         for side, types in both.items():
             for key in set(self.keys) & given.types.keys() - types.keys():
                 yield "on", f"{key} is no column of {side} records. Declare it there, too"
@@ -191,7 +191,7 @@ class JoinConfig(StepConfig):
 
     def _not_kept(self, name: str, text: str, given: Given) -> Iterator[Said]:
         """Columns that a query asks for, and that a definition without it has no use for."""
-        asked = columns_of(read(text, *_sides(given)))
+        asked = columns_of(read(text, *sides_of(given)))
         kept = {c.partition(".")[2] for c in columns_of(self._condition(given))}
         kept |= {*self.keys, *(column for _, column in self._selected)}
         for column in sorted(asked):
@@ -226,7 +226,7 @@ class JoinConfig(StepConfig):
 
     def found_by(self, given: Given) -> str:
         """Keys, time, and what the conditions give."""
-        conditions = [read(text, *_sides(given)) for text in self.queries.values()]
+        conditions = [read(text, *sides_of(given)) for text in self.queries.values()]
         index = shared(index_of(self._condition(given)), [index_of(c) for c in conditions])
         equal = [f"{plain(each.left)} = {plain(each.right)}, by hash" for each in index.equal]
         ranged = index.ranged
@@ -254,12 +254,6 @@ class JoinConfig(StepConfig):
             return "the queries that it satisfies"
         side, _, column = value.partition("_")
         return f"{column} of the {side} record"
-
-
-def _sides(given: Given) -> tuple[Types, Types]:
-    """Types of the columns of left records, and of right ones."""
-    some = given.of or (given.types,)
-    return some[0], some[-1]
 
 
 def _span(apart: tuple[float, float]) -> str:

@@ -1,6 +1,7 @@
 """The commands that look at a pipeline and its answers; none of them needs a JVM or Airflow."""
 
 import argparse
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,14 +57,26 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 def query(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Ask SQL (DuckDB) about a pipeline's answers; without SQL: which views there are."""
+    """Ask SQL (DuckDB) about a pipeline's answers; without SQL: which views there are.
+
+    With --pairs also the log, once, for pairs of a join that nobody asked for before.
+    """
+    from penstock.lake.serve.asked import NAME, asked
     from penstock.lake.serve.query import answered
     from penstock.lake.serve.views import views
     from penstock.runtime.terminal import rows as terminal_rows
 
     settings = anchored(settings)
     pipeline = pipeline_of(settings, arguments.pipeline)
-    known = views(Tables(settings.lake_uri, pipeline.name), pipeline)
+    tables = Tables(settings.lake_uri, pipeline.name)
+    known = views(tables, pipeline)
+    if arguments.pairs is not None:
+        step = _step(pipeline, arguments.pairs).name
+        period = arguments.since, arguments.until
+        known = {NAME: asked(tables, pipeline, step, arguments.where, period), **known}
+        arguments.sql = arguments.sql or f"FROM {NAME}"
+    elif arguments.where or arguments.since or arguments.until:
+        raise ConfigError("--where, --from and --until go with --pairs STEP. Or write SQL alone")
     if arguments.sql is None:
         terminal_rows.show_views(pipeline.name, known, console())
         return 0
@@ -155,6 +168,15 @@ def add_arguments(parts: dict[str, argparse.ArgumentParser]) -> None:
     part.add_argument("sql", nargs="?", metavar="SQL", help="a SELECT in DuckDB's SQL")
     part.add_argument("--all", action="store_true", help=f"every row, not only {ROWS}")
     part.add_argument("--output", type=Path, metavar="FILE", help="write a .parquet or .csv file")
+    part.add_argument(
+        "--pairs", metavar="STEP",
+        help="ask the log, once, for pairs of this join: SQL names them 'asked'",
+    )  # fmt: skip
+    part.add_argument(
+        "--where", metavar="CONDITION", help="over left.x and right.x, in place of the join's"
+    )
+    part.add_argument("--from", dest="since", type=_instant, metavar="TIME", help="left records")
+    part.add_argument("--until", type=_instant, metavar="TIME", help="left records before it")
     parts["export"].add_argument("folder", type=Path, metavar="DIR", help="made if need be")
     parts["export"].add_argument(
         "--empty", action="store_true", help="also where no answers replace some"
@@ -206,6 +228,15 @@ def _key(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text} is not NAME=VALUE, as in site=JFK")
     return name, value
+
+
+def _instant(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        said = f"{text} is not an instant, as in 2014-01-31 or 2014-01-31T12:00Z"
+        raise argparse.ArgumentTypeError(said) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _positive(text: str) -> int:
