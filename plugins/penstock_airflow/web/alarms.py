@@ -1,4 +1,4 @@
-"""What the page *Alarms* shows: what look-ups and user code said last, of every pipeline."""
+"""What the page *Alarms* shows: what look-ups, joins and user code said last, of every pipeline."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
