@@ -8,8 +8,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from penstock.config.step import StepConfig
 from penstock.core.window import FOREVER
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import position
@@ -22,7 +25,7 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests import reference as ref
 from tests.answers import rows_by_pair
-from tests.doubles import deadly_commits
+from tests.doubles import deadly_commits, lose_memory
 from tests.lakes import Lake
 from tests.rarely import rare
 from tests.rivers import River, Rivers, some_far, some_near
@@ -196,3 +199,41 @@ def test_an_id_names_a_record_of_its_stream(tmp_path: Path) -> None:
     assert Counter((row["stream"], row["reason"]) for row in rows) == {
         ("near", "repeated id"): 1, ("far", "repeated id"): 2,
     }  # fmt: skip
+
+
+def test_a_block_under_the_name_of_another_stream_is_found(tmp_path: Path) -> None:
+    rivers = filled(tmp_path, BOUNDED, "sites", "codes")
+    rivers.query().run()
+    lake = rivers.lakes["sites"]
+    assert audited(lake) == []
+    table = Table(rivers.tables.blocks())
+    rows = read_table(table).to_pylist()
+    victim = next(row for row in rows if row["stream"] == "far" and row["accepted"] > 1)
+    victim["stream"] = "near"
+    content = pa.Table.from_pylist(rows, schema=table.spec.schema)
+    write_deltalake(table.refresh(), content, mode="overwrite")
+    found = audited(lake)
+    assert "block unlike its records" in found
+    assert "block of another stream than its plan" in found
+
+
+def test_a_step_over_several_streams_waits_for_the_slowest_that_is_not_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the log is cut, with the watermarks that the audit folds itself."""
+    monkeypatch.setattr(StepConfig, "streams", ("near", "far"))
+    answers = []
+    for blocks in (1, 2, 1_000):
+        rivers = filled(tmp_path / str(blocks), LIVING, "sites")
+        lake = rivers.lakes["sites"]
+        assert lake.step.streams == ("near", "far")
+        for _ in range(5 if blocks == 2 else 0):  # it begins anew, from what is written down
+            rivers.query(blocks=blocks).work()
+            lose_memory(lake.checkpoint, "all")
+        rivers.query(blocks=blocks).run()
+        assert audited(lake) == []
+        rows = timely_answers(lake.tables, lake.step)
+        found = rows_by_pair(lake.step, rows, "through_seq")
+        answers.append({pair: (row["n"], row["seq"]) for pair, row in found.items()})
+    assert answers[0]
+    assert answers[1:] == answers[:-1]

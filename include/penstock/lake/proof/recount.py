@@ -186,7 +186,7 @@ def _lost_plans(tables: Tables, events: TableSpec, rows: list[dict[str, Any]]) -
         *(Fault(WITHOUT_PLAN, {"plan": n}, {"stands": 1}, {"stands": 0})
           for n in sorted(set(sealed) - known.keys())[:SHOWN]),
         *(Fault(OTHER_STREAM, {"plan": n}, {STREAM: known[n]}, {STREAM: said})
-          for n, said in sorted({row["plan"]: row[STREAM] for row in rows}.items())
+          for n, said in dict.fromkeys((row["plan"], row[STREAM]) for row in rows)
           if known.get(n, said) != said),
     ]  # fmt: skip
 
