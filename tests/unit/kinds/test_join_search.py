@@ -39,7 +39,8 @@ def pool_of(step: JoinSpec, draw: random.Random, count: int) -> pa.Table:
         {"hash": 0, "time_us": draw.randrange(3_000_000), "arrival_seq": n,
          "roles": draw.choice((AS_LEFT, AS_RIGHT, AS_LEFT | AS_RIGHT)),
          "v": draw.choice((None, *range(50))), "s": draw.choice(("a", "b", None)),
-         "x": draw.choice((None, 0.1 * draw.randrange(500), draw.uniform(0, 50)))}
+         "x": draw.choice((None, 0.1 * draw.randrange(500), draw.uniform(0, 50),
+                          0.0, -0.0))}
         for n in range(count)
     ]  # fmt: skip
     return pa.Table.from_pylist(rows, schema=Wire(step).parts)
@@ -57,6 +58,8 @@ CONDITIONS: dict[str, tuple[str | None, Callable[[Row, Row], bool], float]] = {
         lambda a, b: holding(a["v"], b["x"], lambda x, y: x == y)
         and holding(a["s"], b["s"], lambda x, y: x == y),
         0.9),
+    "equal doubles": (
+        "left.x = right.x", lambda a, b: holding(a["x"], b["x"], lambda x, y: x == y), 0.9),
     "below": ("left.x < right.x", lambda a, b: holding(a["x"], b["x"], lambda x, y: x < y), 0.6),
     "above a sum": (
         "left.x >= right.x + 45", lambda a, b: holding(a["x"], b["x"], lambda x, y: x >= y + 45),
@@ -73,8 +76,8 @@ CONDITIONS: dict[str, tuple[str | None, Callable[[Row, Row], bool], float]] = {
         and holding(a["s"], b["s"], lambda x, y: x != y),
         0.1),
     "a difference": (
-        "49 < right.x - left.x",
-        lambda a, b: holding(a["x"], b["x"], lambda x, y: y - x > 49), 0.02),
+        "40 < right.x - left.x",
+        lambda a, b: holding(a["x"], b["x"], lambda x, y: y - x > 40), 0.02),
     "either": (
         "left.x > right.x + 40 or left.v = 3",
         lambda a, b: holding(a["x"], b["x"], lambda x, y: x > y + 40) or a["v"] == 3, 0.01),
@@ -129,6 +132,7 @@ TOLD = {
     "left.x - right.x < 5": (0, ((-5.0, INF),)),
     "right.x - left.x < 5": (0, ((-INF, 5.0),)),
     "left.x < right.x and abs(left.x - right.x) < 2": (0, ((-2.0, 2.0),)),
+    "right.x < left.x and abs(left.x - right.x) < 2": (0, ((-2.0, 2.0),)),
     "left.s < right.s": (0, None),
     "left.x + right.x > 5 and abs(left.x) > 3": (0, None),
     "left.x < right.x or left.v = right.v": (0, None),

@@ -7,7 +7,7 @@ their sizes are ours [D].
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isinf
 
 from penstock.core.expression import Expression, Literal, Operation, Operator, columns_of, type_of
 from penstock.core.measure import ColumnType
@@ -62,7 +62,7 @@ def index_of(condition: Expression | None) -> Index:
             equal.append(Equal(*sides))
         elif part.operator in MIRRORED and (found := _ranged(part.operator, *part.arguments)):
             ranged.append(found)
-    ranged.sort(key=lambda each: -len(each.apart) if inf not in each.apart[-1] else 1)
+    ranged.sort(key=lambda each: any(isinf(edge) for span in each.apart for edge in span))
     return Index(tuple(equal), ranged[0] if ranged else None)
 
 

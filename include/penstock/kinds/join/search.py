@@ -189,10 +189,9 @@ class _Side:
 
 def _equal(left: _Side, right: _Side, one: pa.ChunkedArray, other: pa.ChunkedArray) -> None:
     """Let records have one key only if these values are equal, too."""
-    if one.type != other.type:
-        kind = pa.float64() if pa.types.is_floating(one.type) != pa.types.is_floating(
-            other.type) else one.type  # fmt: skip
-        one, other = (pc.cast(each, kind, safe=False) for each in (one, other))
+    if pa.types.is_floating(one.type) or pa.types.is_floating(other.type):
+        values = (pc.cast(each, pa.float64(), safe=False) for each in (one, other))
+        one, other = (pc.add(each, 0.0) for each in values)  # zero has one sign then
     left.fits &= np.asarray(one.is_valid())
     right.fits &= np.asarray(other.is_valid())
     cut, rows = len(left.all), len(left.all) + len(right.all)
