@@ -35,6 +35,7 @@ from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.config import AggregateConfig, WindowConfig
 from penstock.kinds.aggregate.spec import AggregateSpec
 from penstock.kinds.custom.config import CustomConfig, Every
+from penstock.kinds.join.config import JoinConfig, Within
 from penstock.kinds.latest.config import LatestConfig
 from penstock.kinds.lookup.config import Keep, LookupConfig
 from penstock.kinds.windowed.layout import layout_of
@@ -87,6 +88,12 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         CustomConfig,
     ),
     ("`update` of a custom step", "Or the word `immediate`.", Every),
+    (
+        "kind `join`",
+        "Pairs of records that lie near in time ([how](../how-to/pair-records.md)).",
+        JoinConfig,
+    ),
+    ("`within` of a join", "Or one duration, before or after.", Within),
     ("`window`", "`{size}`, `{size, slide}` or `{since, period}`.", WindowConfig),
     ("`slack`", "Exactly one of them.", SlackConfig),
     ("`max_delay`", "", MaxDelay),

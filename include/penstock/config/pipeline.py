@@ -379,8 +379,13 @@ class Pipeline(Intake, Named):
 
     @cached_property
     def digest(self) -> str:
-        """Names the content of the file: equal digests mean the same."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+        """Names the content of the file: equal digests mean the same.
+
+        But for what a running stream follows by itself: no process starts again for that.
+        """
+        followed = {name: step.followed for name, step in self.steps.items() if step.followed}
+        text = self.model_dump_json(exclude={"steps": followed} if followed else None)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -130,6 +130,11 @@ class StepConfig(Model):
         """Each record with what, and when that is an answer; empty: it answers windows."""
         return ""
 
+    @property
+    def followed(self) -> set[str]:
+        """Keys whose edits a running stream follows by itself."""
+        return set()
+
     def found_by(self, given: Given) -> str:  # noqa: ARG002  of one kind
         """What it looks partners up by; empty: it has none."""
         return ""

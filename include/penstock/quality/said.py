@@ -1,4 +1,4 @@
-"""A picture of what look-ups and user code said: at once, of the history, or by a correction."""
+"""A picture of what was said: at once, of the history, or by a correction."""
 
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ def said_figure(rows: pa.Table) -> "Figure":
             axes.bar(when[:-1], high, np.diff(when), below, align="edge", color=color, label=how)
             below += high
             told.append(f"{counts[mine].sum():,} {how}")
-    axes.set_ylabel("alarms and changes")
+    axes.set_ylabel("answers")
     figure.legend(frameon=False, fontsize=8, loc="outside right center")
     axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(", ".join(told), fontsize=10, x=0.01, ha="left")

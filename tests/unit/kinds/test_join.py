@@ -68,6 +68,14 @@ def test_on_is_a_name_whatever_yaml_takes_it_for(tmp_path: Path) -> None:
         ("left.pm - right.pm) > 200", "left.pm - right.station) > 200", [
             "p.yaml:11  steps.change.queries.strong  'left.pm - right.station' needs numbers,"
             " found number and string"]),
+        ("P1M", "P9999999Y", ["p.yaml:8  steps.change.shift  P9999999Y is more than 36,525 days."
+                              " Write less"]),
+        ("PT0S", "{after: P99999D}", [
+            "p.yaml:9  steps.change.within  records lie at most 36,525 days apart. Write less"]),
+        ("on: ", "keys: ", ["p.yaml:5  steps.change  the columns that must be equal stand at on."
+                            " Rename keys"]),
+        ("strong: ", "timely: ", ["p.yaml:10  steps.change.queries  query timely: every step has a"
+                                  " view of this name. Rename it"]),
         ("{fixed: P2D}", "{quantile: {}}\\n    quality: {epsilon: 0.1, delta: 0.1}", [
             "p.yaml:5  steps.change  a pair has no size that could be off by a share. Delete"
             " quality, and use slack fixed or max_delay"]),
@@ -83,16 +91,49 @@ def test_the_message_says_where_what_and_the_remedy(
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        (None, "station, by hash; time, by order; right.pm at least 50 below or at least 50 above"
+        (None, "station, by hash; time, by order; right.pm 50 or more below or 50 or more above"
                " left.pm, by order"),
         ("left.off = right.off", "station, by hash; time, by order; left.off = right.off, by hash;"
-                                 " right.pm at least 50 below or at least 50 above left.pm,"
+                                 " right.pm 50 or more below or 50 or more above left.pm,"
                                  " by order"),
     ],
 )  # fmt: skip
 def test_what_partners_are_found_by(tmp_path: Path, where: str | None, said: str) -> None:
     text = FILE if where is None else FILE + f"    where: {where}\n"
     assert read(tmp_path, text)[1] == [said]
+
+
+def test_an_edit_of_queries_starts_nothing_again_and_other_edits_do(tmp_path: Path) -> None:
+    digests = []
+    for text in (FILE, FILE.replace("> 200", "> 300"), FILE.replace("P1M", "P2M"),
+                 FILE[: FILE.index("    queries")] + FILE[FILE.index("    select") :]):  # fmt: skip
+        (tmp_path / "p.yaml").write_text(text)
+        pipeline, problems = read_pipeline(tmp_path / "p.yaml")
+        assert pipeline is not None, problems
+        digests.append(pipeline.digest)
+    assert digests[0] == digests[1]
+    assert len({*digests}) == 3
+
+
+@pytest.mark.parametrize(
+    ("within", "shift", "said"),
+    [
+        ("PT0S", "PT0S", "each record with those with the same station, at the same time; a pair of"
+                         " strong, weak"),
+        ("PT0S", "P1M", "each record with those with the same station, P1M earlier; a pair of"
+                        " strong, weak"),
+        ("PT1M", "P1M", "each record with those with the same station, P1M earlier, and up to"
+                        " 0:01:00 before or after that; a pair of strong, weak"),
+        ("{after: PT5S}", "PT0S", "each record with those with the same station, up to 0:00:05"
+                                  " after it; a pair of strong, weak"),
+    ],
+)  # fmt: skip
+def test_what_is_compared_is_said(tmp_path: Path, within: str, shift: str, said: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(FILE.replace("PT0S", within).replace("P1M", shift))
+    pipeline, problems = read_pipeline(path)
+    assert pipeline is not None, problems
+    assert pipeline.steps["change"].compares == said
 
 
 def test_the_watermark_counts_by_spans_that_fit_the_reach() -> None:

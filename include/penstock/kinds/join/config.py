@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from math import isinf
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -24,6 +24,7 @@ CALENDAR = re.compile(
     r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,6})?)S)?)?"
 )
 MONTHS = 12
+LONGEST, MONTH = timedelta(days=36_525), micros(timedelta(days=31))
 
 
 def _shift(text: str) -> Shift:
@@ -36,7 +37,9 @@ def _shift(text: str) -> Shift:
 
 
 def _is_shift(text: str) -> str:
-    _shift(text)
+    shift = _shift(text)
+    if shift.months * MONTH + shift.span > micros(LONGEST):
+        raise ValueError(f"{text} is more than {LONGEST.days:,} days. Write less")
     return text
 
 
@@ -90,8 +93,11 @@ class JoinConfig(StepConfig):
     @field_validator("within")
     @classmethod
     def _is_a_span(cls, value: timedelta | Within) -> timedelta | Within:
-        if isinstance(value, timedelta) and value < timedelta(0):
+        spans = [value] if isinstance(value, timedelta) else [value.before, value.after]
+        if min(spans) < timedelta(0):
             raise ValueError("a span of time is not negative. Write how far apart they may lie")
+        if max(spans) > LONGEST:
+            raise ValueError(f"records lie at most {LONGEST.days:,} days apart. Write less")
         return value
 
     @model_validator(mode="after")
@@ -102,6 +108,20 @@ class JoinConfig(StepConfig):
                 " fixed or max_delay"
             )
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _calls_its_keys_on(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "keys" in value:
+            raise ValueError("the columns that must be equal stand at on. Rename keys")
+        return value
+
+    @field_validator("queries")
+    @classmethod
+    def _names_are_free(cls, value: dict[str, str]) -> dict[str, str]:
+        if taken := value.keys() & {"timely"}:
+            raise ValueError(f"query {taken.pop()}: every step has a view of this name. Rename it")
+        return value
 
     @model_validator(mode="after")
     def _has_two_sides(self) -> "JoinConfig":
@@ -181,8 +201,10 @@ class JoinConfig(StepConfig):
     def _wrong_select(self, both: Mapping[str, Types]) -> Iterator[Said]:
         if same := alike([*(c.name for c in (*SEQS, *TIMES, QUERIES)), *self.answered_columns]):
             yield "select", f"{same} would be one column of a pair. Rename one, or delete it"
+        twice = set[tuple[str, str]]()
         for text, (side, column) in zip(self.select, self._selected, strict=True):
-            if self.select.count(text) > 1:
+            if self.select.count(text) > 1 and (side, column) not in twice:
+                twice.add((side, column))
                 yield "select", f"{text} stands twice. Delete one"
             if side not in SIDES or not column:
                 yield "select", f"{text} is neither left.x nor right.x"
@@ -210,19 +232,26 @@ class JoinConfig(StepConfig):
         holds = "" if self.where is None else f" where {self.where}"
         asked = f" of {', '.join(self.queries)}" if self.queries else ""
         both = ("each record", "those") if self.left is None else (f"{self.left}", f"{self.right}")
-        return f"{both[0]} with {both[1]}{alike} {self._near}; a pair{asked}{holds}"
+        return f"{both[0]} with {both[1]}{alike}, {self._near}; a pair{asked}{holds or ''}"
 
     @property
     def _near(self) -> str:
         """Where partners lie, for people."""
         near = self._reach
         spans = ((near.before, "before"), (near.after, "after"))
-        told = [f"{each.total_seconds():g} s {which}" for each, which in spans if each]
+        told = [f"{each} {which}" for each, which in spans if each]
         shifted = _shift(self.shift) != Shift()
         if near.before == near.after and near.before:
-            told = [f"{near.before.total_seconds():g} s before or after"]
-        there = f"{self.shift} earlier" if shifted else "the same time"
-        return f"up to {' or '.join(told)} {there}" if told else f"of {there}"
+            told = [f"{near.before} before or after"]
+        if shifted:
+            around = f", and up to {' or '.join(told)} that" if told else ""
+            return f"{self.shift} earlier{around}"
+        return f"up to {' or '.join(told)} it" if told else "at the same time"
+
+    @property
+    def followed(self) -> set[str]:
+        """Its queries, as long as there are any."""
+        return {"queries"} if self.queries else set()
 
     def found_by(self, given: Given) -> str:
         """Keys, time, and what the conditions give."""
@@ -259,10 +288,12 @@ class JoinConfig(StepConfig):
 def _span(apart: tuple[float, float]) -> str:
     """How numbers lie to one another."""
     low, high = apart
+    if not any(edge for edge in apart if not isinf(edge)):
+        return "below" if isinf(low) else "above"
     if isinf(low):
-        return f"up to {high:g} above" if high > 0 else f"at least {-high:g} below"
+        return f"up to {high:g} above" if high > 0 else f"{-high:g} or more below"
     if isinf(high):
-        return f"at least {low:g} above" if low >= 0 else f"at most {-low:g} below"
+        return f"{low:g} or more above" if low > 0 else f"up to {-low:g} below"
     return f"from {low:g} to {high:g} above"
 
 

@@ -167,7 +167,7 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         ("sealed", sealed),
         ("watermark", watermark),
         ("slack K", f"{spoken(state.fold.slack)} ({policy})"),
-        ("pending", _pending(state, pipeline)),
+        ("pending", _pending(state, step, pipeline)),
         ("corrected", _corrected(state)),
         *([("excluded", _excluded(state.excluded))] if state.excluded.num_rows else []),
     )
@@ -179,8 +179,9 @@ def _excluded(found: pa.Table) -> Text:
     return Text(f"{said} number {first['arrival_seq']:,}: {first['reason']}", style="yellow")
 
 
-def _pending(state: StepState, pipeline: Pipeline) -> Text:
-    waits = [count(state.pending, "answer")] if state.pending else []
+def _pending(state: StepState, step: StepSpec, pipeline: Pipeline) -> Text:
+    waited = "late record" if step.by_reach else "answer"
+    waits = [count(state.pending, waited)] if state.pending else []
     if state.owes:
         waits.append("the answers of all windows from before its start")
     if not waits:
