@@ -177,10 +177,10 @@ class StreamHost:
                     self._waits(str(away))
                     self._halt.wait(AWAY_SECONDS)
                     continue
-                self._received += max(received, 0)
                 if self.door.away is None:
-                    self._goes_on()
+                    self._goes_on(received)
                 else:  # other sources go on
+                    self._received += max(received, 0)
                     self._waits(self.door.away)
                 if received < 0:
                     self._halt.wait(POLL_SECONDS)
@@ -197,10 +197,11 @@ class StreamHost:
         fails = self._overdue(away, time.monotonic() - self._away_since)
         self.pulse.beat(waits_for=away, fails=fails)
 
-    def _goes_on(self) -> None:
+    def _goes_on(self, received: int) -> None:
         if self._waits_for is not None:
             log.info("ingest goes on")
         self._waits_for = None
+        self._received += max(received, 0)
         self.pulse.beat(
             received=self._received, waits_for=None, fails=None, changed=self._changed()
         )
