@@ -19,7 +19,7 @@ pytestmark = pytest.mark.law
 
 
 @pytest.mark.parametrize("name", [*CASES])
-@pytest.mark.parametrize("seed", [0, 1, *map(rare, range(2, 12))])
+@pytest.mark.parametrize("seed", [0, *map(rare, range(1, 12))])
 def test_a_life_of_a_join_of_two_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
 ) -> None:

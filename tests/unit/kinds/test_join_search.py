@@ -93,7 +93,7 @@ def test_pairs_are_those_of_all_beside_all(
     monkeypatch.setattr(module, "TOGETHER", 5_000)
     where, holds, share = CONDITIONS[name]
     draw, step = random.Random(f"{name}{on}{few}"), step_of(where, on)  # noqa: S311
-    pool = pool_of(step, draw, 2_500)
+    pool = pool_of(step, draw, 1_500)
     search, rows = Search(step, pool, none), pool.to_pylist()
     sides = [search.rows(role) for role in (AS_LEFT, AS_RIGHT)]
     sides[few] = sides[few][:90]  # of one side few are asked for, of the other many
