@@ -34,7 +34,7 @@ pytestmark = pytest.mark.law
 PATIENT = "PT1H"
 BOUNDED = {"near": "bounded", "far": "bounded"}
 LIVING = {"near": "live", "far": "live"}
-FEW, MANY = range(6), range(6, 60)
+FEW, MANY = range(3), range(3, 60)
 
 
 @pytest.fixture(autouse=True)
