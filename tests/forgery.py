@@ -140,8 +140,11 @@ class Forger:
     def rewrite(self, name: str, rows: list[Row]) -> None:
         """Put other rows in the place of all."""
         spec = self.specs[name]
-        table = pa.Table.from_pylist(rows, schema=spec.schema)
-        write_deltalake(Table(spec).refresh(), table, mode="overwrite",
+        delta = Table(spec).refresh()
+        there = {field.name for field in delta.schema().fields}
+        schema = pa.schema([field for field in spec.schema if field.name in there])
+        table = pa.Table.from_pylist(rows, schema=schema)
+        write_deltalake(delta, table, mode="overwrite",
                         partition_by=list(spec.partitioned) or None)  # fmt: skip
 
     def pick(self, name: str, where: Callable[[Row], bool]) -> Row:
