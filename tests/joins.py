@@ -3,11 +3,10 @@
 ``tests/join_model.py`` is the same as a protocol that runs; here the log is that of a lake.
 """
 
-import json
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,7 @@ class Case:
         return not self.streams or record["stream"] == self.streams[role]
 
 
-def _some(one: Any, other: Any, holds: Callable[[Any, Any], bool]) -> bool:
+def either(one: Any, other: Any, holds: Callable[[Any, Any], bool]) -> bool:
     return one is not None and other is not None and holds(one, other)
 
 
@@ -83,26 +82,26 @@ CASES = {
          "where": "abs(left.code - right.code) > 1",
          "select": ["left.code", "right.site"], **SLACK},
         (), lambda time: time - 4 * SECOND, 2 * SECOND, 5 * SECOND,
-        lambda left, right: _some(left["code"], right["code"], lambda a, b: abs(a - b) > 1),
+        lambda left, right: either(left["code"], right["code"], lambda a, b: abs(a - b) > 1),
     ),
     "same": Case(
         {"kind": "join", "within": "PT6S", "on": ["site"], "where": "left.code < right.code",
          "select": ["left.code", "right.code"], **SLACK},
         ("site",), lambda time: time, 6 * SECOND, 6 * SECOND,
-        lambda left, right: _some(left["code"], right["code"], lambda a, b: a < b),
+        lambda left, right: either(left["code"], right["code"], lambda a, b: a < b),
     ),
     "equal": Case(
         {"kind": "join", "within": "PT4S", "where": "left.code = right.bags", **SLACK},
         (), lambda time: time, 4 * SECOND, 4 * SECOND,
-        lambda left, right: _some(left["code"], right["bags"], lambda a, b: a == b),
+        lambda left, right: either(left["code"], right["bags"], lambda a, b: a == b),
     ),
     "either": Case(
         {"kind": "join", "within": "PT3S",
          "where": "left.code >= right.code and (left.site <> right.site or right.code <= 0)",
          **SLACK},
         (), lambda time: time, 3 * SECOND, 3 * SECOND,
-        lambda left, right: _some(left["code"], right["code"], lambda a, b: a >= b)
-        and (_some(left["site"], right["site"], lambda x, y: x != y) or right["code"] <= 0),
+        lambda left, right: either(left["code"], right["code"], lambda a, b: a >= b)
+        and (either(left["site"], right["site"], lambda x, y: x != y) or right["code"] <= 0),
     ),
     "near": Case(
         {"kind": "join", "within": "PT2S", "on": ["code", "site"], "shift": "PT1S", **SLACK},
@@ -114,7 +113,7 @@ CASES = {
          "where": "abs(left.delay - right.delay) > 0.5", "select": ["left.delay", "right.delay"],
          "slack": {"fixed": "P2D"}},
         ("site",), a_month_earlier, 28_800 * SECOND, 28_800 * SECOND,
-        lambda left, right: _some(left["delay"], right["delay"], lambda a, b: abs(a - b) > 0.5),
+        lambda left, right: either(left["delay"], right["delay"], lambda a, b: abs(a - b) > 0.5),
         28_800.0,
     ),
 }  # fmt: skip
@@ -123,7 +122,7 @@ LIVED = Case(
      "where": "left.code <> right.code", "select": ["left.code", "right.delay"],
      "slack": {"fixed": "PT1M"}},
     ("site",), lambda time: time - 30 * SECOND, 120 * SECOND, 120 * SECOND,
-    lambda left, right: _some(left["code"], right["code"], lambda a, b: a != b),
+    lambda left, right: either(left["code"], right["code"], lambda a, b: a != b),
 )  # fmt: skip
 """Of a life in which everything is killed."""
 NOBODY = ref.Step((), ref.Window(SECOND, SECOND), (), (ref.Slack("fixed", 3 * SECOND),))
@@ -340,102 +339,3 @@ def check_settled(lake: Lake, case: Case) -> int:
     assert pairs_in(answers) == exact
     check_shown(lake.step, answers, log)
     return len(exact)
-
-
-QUERIES: dict[str, tuple[str, Callable[[Row, Row], bool]]] = {
-    "far": (
-        "abs(left.code - right.code) > 1",
-        lambda a, b: _some(a["code"], b["code"], lambda x, y: abs(x - y) > 1),
-    ),
-    "near": (
-        "abs(left.code - right.code) <= 1 and left.site <> right.site",
-        lambda a, b: (
-            _some(a["code"], b["code"], lambda x, y: abs(x - y) <= 1)
-            and _some(a["site"], b["site"], lambda x, y: x != y)
-        ),
-    ),
-    "up": (
-        "left.code < right.code",
-        lambda a, b: _some(a["code"], b["code"], lambda x, y: x < y),
-    ),
-    "same": (
-        "left.site = right.site",
-        lambda a, b: _some(a["site"], b["site"], lambda x, y: x == y),
-    ),
-}
-ASKED = CASES["far"].config | {"select": ["left.code", "right.site"]}
-ASKED = {name: value for name, value in ASKED.items() if name != "where"}
-
-
-class Asking:
-    """A pipeline file whose queries change, and what the lake says was in force.
-
-    Args:
-        lake: of a join with queries.
-        draw: of the changes.
-    """
-
-    def __init__(self, lake: Lake, draw: random.Random) -> None:
-        self.lake, self.draw = lake, draw
-
-    def change(self, names: Iterable[str] = ()) -> None:
-        """Let the file have other queries: those named, or any."""
-        some = [*names] or self.draw.sample([*QUERIES], self.draw.randint(1, len(QUERIES)))
-        self.lake.edit(queries={name: QUERIES[name][0] for name in some})
-        content = self.lake.pipeline.model_dump(
-            mode="json", by_alias=True, exclude={"name", "path"}, exclude_unset=True
-        )
-        new = self.lake.home / "p.new"
-        new.write_text(json.dumps(content))
-        new.replace(self.lake.home / "p.yaml")
-
-    def decided(self) -> list[tuple[int, frozenset[str]]]:
-        """From which position on which queries are in force."""
-        tables = self.lake.tables
-        rows = read_table(Table(tables.decisions())).to_pylist()
-        mine = [r for r in rows if r["step"].startswith("load s.queries ") and r["what"] == "side"]
-        held = read_table(Table(tables.side(self._step().asked))).to_pylist()
-        found = []
-        for row in sorted(mine, key=lambda r: (r["block"], r["reason"] != "first")):
-            version, _, first = row["value"].rpartition("@")
-            names = frozenset(r["name"] for r in held if r["_version"] == version)
-            found.append((int(first), names))
-        return found
-
-    def _step(self) -> JoinSpec:
-        step = self.lake.step
-        assert isinstance(step, JoinSpec)
-        return step
-
-    def true_pairs(self, log: Log) -> dict[Pair, str]:
-        """Pairs with the queries that each satisfies, of those in force at its later record."""
-        decided, near, found = self.decided(), replace(CASES["far"], holds=lambda *_: True), {}
-        starts = [first for first, _ in decided]
-        for left, right in true_pairs(log, near):
-            _, asked = decided[max(bisect_right(starts, max(left, right)) - 1, 0)]
-            one, other = log.records[left], log.records[right]
-            assert one is not None
-            assert other is not None
-            said = sorted(name for name in asked if QUERIES[name][1](one, other))
-            if said:
-                found[left, right] = ",".join(said)
-        return found
-
-    def check(self, *, settled: bool) -> int:
-        """Pairs that are told, and at the end those in force, are those of the log."""
-        lake, log = self.lake, logged(self.lake)
-        exact = self.true_pairs(log)
-        timely = true_timely(log, replace(CASES["far"], holds=lambda *_: True))
-        assert said(timely_answers(lake.tables, lake.step)) == {
-            pair: names for pair, names in exact.items() if pair in timely
-        }
-        if settled:
-            assert said(answers_in_force(lake.tables, lake.step)) == exact
-        return len(exact)
-
-
-def said(rows: pa.Table) -> dict[Pair, str]:
-    """Queries that pairs name."""
-    pairs_in(rows)
-    both = zip(rows["left_seq"].to_pylist(), rows["right_seq"].to_pylist(), strict=True)
-    return dict(zip(both, rows["queries"].to_pylist(), strict=True))

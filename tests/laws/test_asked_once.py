@@ -14,6 +14,7 @@ from penstock.lake.serve.query import answered
 from penstock.lake.serve.views import views
 from tests.joins import CASES, logged, oracle_of, pairs_in, seen, true_pairs
 from tests.lakes import Lake, make_lake
+from tests.steps import CASES as STEPS
 from tests.streams import us, write_jsonl
 from tests.two_streams import CASES as TWO
 from tests.two_streams import Life
@@ -86,8 +87,6 @@ def test_a_wrong_condition_says_what_is_wrong(tmp_path: Path, where: str, said: 
 
 
 def test_of_other_steps_the_log_cannot_be_asked(tmp_path: Path) -> None:
-    from tests.steps import CASES as STEPS
-
     lake = make_lake(tmp_path, STEPS["sites"])
     with pytest.raises(ConfigError, match="is no join"):
         asked(lake.tables, lake.pipeline, "s", None, (None, None))

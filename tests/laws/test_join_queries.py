@@ -15,8 +15,9 @@ from penstock.lake.log.blocks import decisions_of
 from penstock.lake.log.proposed import values
 from penstock.lake.log.side import REFUSED, owner
 from penstock.lake.storage.commit import Table
+from tests.asking import ASKED, QUERIES, Asking
 from tests.doubles import deadly_commits
-from tests.joins import ASKED, QUERIES, Asking, oracle_of, seen
+from tests.joins import oracle_of, seen
 from tests.lakes import Lake, World, make_lake
 from tests.rarely import rare
 from tests.side import taken_at_once

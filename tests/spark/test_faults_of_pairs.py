@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from penstock.lake.history.position import SPEED
 from penstock.lake.ingest import door as door_module
+from tests.asking import ASKED, Asking
 from tests.forgery import Forger, Row, assert_red, audited
-from tests.joins import ASKED, Asking, logged, oracle_of, seen
+from tests.joins import logged, oracle_of, seen
 from tests.lakes import Lake, make_lake
 from tests.rarely import rare
 from tests.side import taken_at_once

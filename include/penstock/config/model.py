@@ -1,9 +1,10 @@
 """Base of every configuration model: frozen, unknown keys refused."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 NAME_RULE = r"^[a-z][a-z0-9_]{0,47}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_RULE)]
@@ -24,3 +25,11 @@ class Model(BaseModel):
     """A part of a pipeline file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Named(Model):
+    """Which pipeline it is."""
+
+    name: Name = Field(description="The file's name without .yaml.")
+    path: Path = Field(description="The file.", exclude=True)
+    description: str = Field(default="", description="What it is for; shown in Airflow.")

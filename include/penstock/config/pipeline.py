@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
@@ -21,7 +20,7 @@ from pydantic import (
 
 from penstock.config.columns import ColumnConfig, Id
 from penstock.config.forms import Cron, Form, Place, Zone
-from penstock.config.model import ColumnName, Model, Name, alike
+from penstock.config.model import ColumnName, Model, Name, Named, alike
 from penstock.config.running import Correction, MicroBatch, Schedule
 from penstock.config.side import SideConfig
 from penstock.config.step import ByKind, Given, StepConfig, code_of
@@ -148,14 +147,6 @@ class Source(History):
         if self.archive is not None and self.after is not After.ARCHIVE:
             raise ValueError("archive has no effect without after: archive. Add that, or delete it")
         return self
-
-
-class Named(Model):
-    """Which pipeline it is."""
-
-    name: Name = Field(description="The file's name without .yaml.")
-    path: Path = Field(description="The file.", exclude=True)
-    description: str = Field(default="", description="What it is for; shown in Airflow.")
 
 
 class Intake(Model):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.arrays import Longs
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Asked, Span, frame_of
+from penstock.lake.history.correction import few, spans_of
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.position import Position
 from penstock.lake.storage.tables import Tables
@@ -21,8 +21,6 @@ from penstock.spark.chunked import Chunk
 from penstock.spark.chunks import Grid
 from penstock.spark.prefix import Prefix
 from penstock.spark.recompute import starts_of
-
-MOST_SPANS = 8
 
 
 class ByReach(ByKey):
@@ -90,24 +88,9 @@ class ByReach(ByKey):
         step, size = self.step, self.step.window.size
         if chunk.wanted is None:
             whole = (chunk.low, chunk.high - 1 + size)
-            return merged([whole, self.partners(step, *whole)])
-        spans = list[Span]()
-        for start in np.unique(starts_of(chunk.wanted)).tolist():
-            mine = (start, start + size)
-            spans += [mine, self.partners(step, *mine), self.standing(step, *mine)]
-        return merged(spans)
-
-
-def merged(spans: Sequence[Span]) -> list[Span]:
-    """The same as few spans; where there are many, those with the smallest gaps become one."""
-    found = list[Span]()
-    for since, until in sorted(spans):
-        if found and since <= found[-1][1]:
-            found[-1] = (found[-1][0], max(until, found[-1][1]))
+            spans = [whole, self.partners(step, *whole)]
         else:
-            found.append((since, until))
-    edges = np.array(found, np.int64).reshape(-1, 2)
-    gaps: Longs = edges[1:, 0] - edges[:-1, 1]
-    cuts = np.sort(np.argsort(-gaps, kind="stable")[: MOST_SPANS - 1])
-    since, until = edges[:, 0][[0, *(cuts + 1)]], edges[:, 1][[*cuts, -1]]
-    return [(int(a), int(b)) for a, b in zip(since, until, strict=True)]
+            late = spans_of(starts_of(chunk.wanted), size)
+            beside = ((self.partners(step, *mine), self.standing(step, *mine)) for mine in late)
+            spans = [*late, *(span for both in beside for span in both)]
+        return few(*np.array(spans, np.int64).T)

@@ -6,14 +6,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.core import expression
 from penstock.core.kinds import part
 from penstock.kinds.custom.spec import WHEN, WHICH, CustomSpec
-from penstock.kinds.keyed.truth import beside
+from penstock.kinds.keyed.truth import beside, same
+
+__all__ = ["alarms", "same", "told"]
 
 Keep: TypeAlias = Callable[[DataFrame], DataFrame]
 """Holds a frame in memory that is asked for twice."""
@@ -86,8 +87,3 @@ def told(
     for name, kind in names.items():
         none = none.withColumn(name, F.lit(None).cast(kind))
     return must.select("window_start", *step.identity_names), none
-
-
-def same(value: expression.Column) -> Column:
-    """Whether a found value is the recomputed one."""
-    return F.col(value.name).eqNullSafe(F.col(f"found${value.name}"))

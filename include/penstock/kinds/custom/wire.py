@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from penstock.columns.types import fields_of
 from penstock.kinds.custom.calls import Calls
-from penstock.kinds.custom.layout import CustomLayout
 from penstock.kinds.custom.spans import WatermarkSpans
 from penstock.kinds.custom.spec import WHICH, CustomSpec
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
@@ -27,11 +26,6 @@ class Wire(KeyedWay):
     def calls(self) -> Calls:
         """The code."""
         return Calls(self.step)
-
-    @cached_property
-    def layout(self) -> CustomLayout:
-        """Of the step."""
-        return CustomLayout(self.step)
 
     @cached_property
     def spans(self) -> WatermarkSpans:

@@ -1,6 +1,7 @@
 """Conditions over the two records of a pair, as texts."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from penstock.config.expression import parse_where
@@ -35,6 +36,7 @@ def read(text: str, left: Types, right: Types) -> Expression:
     )
 
 
+@lru_cache(maxsize=1_024)
 def query(step: JoinSpec, text: str) -> Expression:
     """Read a query: it may ask for what the state holds."""
     held = {column.name: column.type for column in (*step.keys, *step.observed)}

@@ -194,7 +194,7 @@ class JoinConfig(StepConfig):
         """Columns that one of the two records has not."""
         both = dict(zip(SIDES, sides_of(given), strict=True))
         for side, types in both.items():
-            for key in set(self.keys) & given.types.keys() - types.keys():
+            for key in (k for k in self.keys if k in given.types and k not in types):
                 yield "on", f"{key} is no column of {side} records. Declare it there, too"
         yield from self._wrong_select(both)
 

@@ -13,6 +13,7 @@ import numpy as np
 from penstock.columns.arrays import Bools, Longs
 from penstock.core.window import WindowSpec
 from penstock.kinds.join.spec import JoinSpec, Shift
+from penstock.kinds.join.wire import AS_LEFT, AS_RIGHT
 
 MONTH, DAY, MICRO = "datetime64[M]", "datetime64[D]", "datetime64[us]"
 LENGTH = 86_400_000_000
@@ -105,12 +106,12 @@ def kept(step: JoinSpec, times: Longs, roles: Longs, mark: int) -> Bools:
     Args:
         step: the join.
         times: event times, us.
-        roles: sums of ``LEFT`` and ``RIGHT`` of ``wire``.
+        roles: as of ``wire``.
         mark: the watermark, us.
     """
     marks = np.full(1, counted(step.window, np.full(1, mark))[0])
-    left = ((roles & 1) > 0) & left_kept(step, times, marks)
-    found: Bools = left | (((roles & 2) > 0) & right_kept(step, times, marks))
+    left = ((roles & AS_LEFT) > 0) & left_kept(step, times, marks)
+    found: Bools = left | (((roles & AS_RIGHT) > 0) & right_kept(step, times, marks))
     return found
 
 

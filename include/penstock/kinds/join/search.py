@@ -84,6 +84,10 @@ class Search:
             self.whole &= np.asarray(pool[key].is_valid())
         self.asked = in_force(step, self.seqs, sides)
         self.index = index_with(step, self.asked)
+        conditions = (step.condition, *(c for each in self.asked for c in each.conditions))
+        read = frozenset[str]().union(*map(columns_of, conditions))
+        held = (*step.keys, *step.observed)
+        self.needed = {s: [c for c in held if f"{s}.{c.name}" in read] for s in (LEFT, RIGHT)}
         self.compared = 0
 
     def rows(self, role: int) -> Longs:
@@ -151,7 +155,7 @@ class Search:
         """Of candidates those for which the condition holds, and a query if there are any."""
         columns = {"": pa.chunked_array([left])}
         for side, rows in ((LEFT, left), (RIGHT, right)):
-            for column in self.step.compared(side):
+            for column in self.needed[side]:
                 values = self.pool[column.name].take(pa.array(rows))
                 columns[f"{side}.{column.name}"] = values.cast(ARROW[column.type])
         beside = pa.table(columns)

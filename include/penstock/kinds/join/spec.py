@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.core.expression import Column, Expression, columns_of
+from penstock.core.expression import Column, Expression
 from penstock.core.identity import column_form, expression_form
 from penstock.core.measure import ColumnType
 from penstock.core.side import Declared, SideTable
@@ -100,12 +100,6 @@ class JoinSpec(StepSpec):
     def declares(self) -> tuple[Declared, ...]:
         """Its queries."""
         return (Declared(self.asked, self.queries),) if self.queries else ()
-
-    def compared(self, side: str) -> list[Column]:
-        """Columns of one of the two records that conditions may ask for."""
-        asked = columns_of(self.condition)
-        every = (*self.keys, *self.observed)
-        return [c for c in every if self.queries or f"{side}.{c.name}" in asked]
 
     def canonical(self) -> dict[str, Any]:
         """How near, where, and which pairs."""

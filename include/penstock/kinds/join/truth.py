@@ -10,11 +10,13 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.core import expression
 from penstock.core.expression import to_sql
 from penstock.core.step import STREAM
 from penstock.kinds.join.conditions import query
 from penstock.kinds.join.spec import LEFT, QUERIES, RIGHT, JoinSpec
+from penstock.kinds.keyed.truth import same
+
+__all__ = ["alarms", "same", "told"]
 
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """Instants that Spark can compute with, us: watermarks beyond are before or after everything."""
@@ -115,11 +117,6 @@ def _satisfied(step: JoinSpec, asked: DataFrame) -> Column:
         holds = F.coalesce(F.expr(to_sql(query(step, row["condition"]))), F.lit(False))
         names.append(F.when(there & holds, F.lit(row["name"])))
     return F.array_join(F.array_sort(F.array_compact(F.array(*names))), ",")
-
-
-def same(value: expression.Column) -> Column:
-    """Whether a found value is the recomputed one."""
-    return F.col(value.name).eqNullSafe(F.col(f"found${value.name}"))
 
 
 def _side(records: DataFrame, step: JoinSpec, name: str) -> DataFrame:

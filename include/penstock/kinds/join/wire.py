@@ -6,7 +6,6 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.columns.types import fields_of
-from penstock.kinds.join.layout import PairLayout
 from penstock.kinds.join.spec import SEQS, JoinSpec
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.keyed.wire import KeyedWay, whole
@@ -23,11 +22,6 @@ class Wire(KeyedWay):
     step: JoinSpec
 
     @cached_property
-    def layout(self) -> PairLayout:
-        """Of the step."""
-        return PairLayout(self.step)
-
-    @cached_property
     def parts(self) -> pa.Schema:
         """Records: hash of the keys, keys, event time (us), position, roles, and their columns."""
         keys, observed = fields_of(self.inner.keys), fields_of(self.step.observed)
@@ -37,4 +31,4 @@ class Wire(KeyedWay):
     def answers(self) -> pa.Schema:
         """Pairs by the span of the left record (us)."""
         own = whole(*(column.name for column in SEQS), "window_start", "n_records", "last_seq")
-        return pa.schema([*fields_of(self.inner.keys), *own, *fields_of(self.step.values)])
+        return pa.schema([*fields_of(self.inner.keys), *own, *self.layout.answers()])

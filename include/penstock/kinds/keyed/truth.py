@@ -1,8 +1,9 @@
 """Side data beside rows, in plain Spark SQL, for the audits of kinds that go by keys."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.core import expression
 from penstock.core.side import SideJoin
 
 
@@ -22,3 +23,8 @@ def beside(rows: DataFrame, join: SideJoin, side: DataFrame, seq: str) -> DataFr
     for key, column in join.on:
         alike &= F.col(f"`{name}.{key}`") == F.col(f"`{column}`")
     return rows.join(side.select(*named), alike, "left")
+
+
+def same(value: expression.Column) -> Column:
+    """Whether a found value is the recomputed one."""
+    return F.col(value.name).eqNullSafe(F.col(f"found${value.name}"))

@@ -6,6 +6,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.columns.types import fields_of
+from penstock.kinds.keyed.layout import KeyedLayout
 from penstock.kinds.wire import Way
 
 
@@ -17,6 +18,11 @@ def whole(*names: str) -> list[pa.Field]:
 @dataclass(frozen=True)
 class KeyedWay(Way):
     """Answers are of a key's records wherever they stand."""
+
+    @cached_property
+    def layout(self) -> KeyedLayout:
+        """Of the step."""
+        return KeyedLayout(self.step)
 
     @cached_property
     def late(self) -> pa.Schema:

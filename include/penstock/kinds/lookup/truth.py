@@ -16,9 +16,11 @@ from pyspark.sql import types as T
 
 from penstock.core import expression
 from penstock.core.expression import to_sql
-from penstock.kinds.keyed.truth import beside
+from penstock.kinds.keyed.truth import beside, same
 from penstock.kinds.lookup.spec import APART, EARLIER, LATER, NEW, OLD, LookupSpec, Pairs
 from penstock.kinds.lookup.walk import BETWEEN, PAIR, UNKNOWN, Finding, walk
+
+__all__ = ["alarms", "same", "told"]
 
 FINDINGS = T.ArrayType(
     T.StructType(
@@ -107,11 +109,6 @@ def told(
         held.where(F.col("role") == PAIR).select(*_known_by(step)),
         late.join(where, "arrival_seq"),
     )
-
-
-def same(value: expression.Column) -> Column:
-    """Whether a found value is the recomputed one."""
-    return F.col(value.name).eqNullSafe(F.col(f"found${value.name}"))
 
 
 def _walked(

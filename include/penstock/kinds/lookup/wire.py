@@ -8,7 +8,6 @@ import pyarrow as pa
 from penstock.columns.types import fields_of
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.keyed.wire import KeyedWay, whole
-from penstock.kinds.lookup.layout import AlarmLayout
 from penstock.kinds.lookup.spec import SEQS, LookupSpec
 from penstock.kinds.lookup.trimmed import DROPPED
 
@@ -18,11 +17,6 @@ class Wire(KeyedWay):
     """Records as runs hold them, then what came of them."""
 
     step: LookupSpec
-
-    @cached_property
-    def layout(self) -> AlarmLayout:
-        """Of the step."""
-        return AlarmLayout(self.step)
 
     @cached_property
     def parts(self) -> pa.Schema:
@@ -35,4 +29,4 @@ class Wire(KeyedWay):
     def answers(self) -> pa.Schema:
         """Alarms by the window of the later record (us)."""
         own = whole(*(column.name for column in SEQS), "window_start", "n_records", "last_seq")
-        return pa.schema([*fields_of(self.inner.keys), *own, *self.layout.alarms()])
+        return pa.schema([*fields_of(self.inner.keys), *own, *self.layout.answers()])

@@ -4,8 +4,10 @@ Of each stream its own way is gone again, apart; the joint watermark is the leas
 streams that are not silent, and never falls.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import itemgetter
 
 from penstock.columns.watermark import Mark
 from penstock.core.slack import WatermarkState
@@ -98,10 +100,11 @@ class Ways:
         others = [s.watermark for n, s in states.items() if n not in {stream, *self._silent}]
         last = int(self._blocks.last_seq[i])
         first = int(self._blocks.last_seq[i - 1]) + 1 if i else 0
-        for seq, mark in self._ways[stream].marks:
-            if first < seq <= last + 1:
-                self._least = max(self._least, min(mark, *others, FOREVER))
-                self._mark(seq, self._least)
+        marks = self._ways[stream].marks
+        low, high = (bisect_right(marks, at, key=itemgetter(0)) for at in (first, last + 1))
+        for seq, mark in marks[low:high]:
+            self._least = max(self._least, min(mark, *others, FOREVER))
+            self._mark(seq, self._least)
 
     def _mark(self, seq: int, watermark: int) -> None:
         ends = self._window.ends
