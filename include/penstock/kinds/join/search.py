@@ -5,7 +5,7 @@ condition gives (``index``); then it is asked of them.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isinf
 from typing import TypeAlias
 
@@ -106,17 +106,26 @@ class Search:
 
     def _sides(self, left: Longs, right: Longs) -> tuple["_Side", "_Side"]:
         """What is compared of each; without records of which something is null."""
-        lefts, rights = _Side(left, self.keys[left]), _Side(right, self.keys[right])
-        lefts.instants, rights.instants = back(self.times[left], self.step.shift), self.times[right]
+        keys, kept = (
+            (self.keys[left], self.keys[right]),
+            [np.ones(len(r), bool) for r in (left, right)],
+        )
         for each in self.index.equal:
-            one, other = self._values(each.left, left), self._values(each.right, right)
-            _equal(lefts, rights, one, other)
+            both = self._values(each.left, left), self._values(each.right, right)
+            kept = [fits & np.asarray(one.is_valid()) for fits, one in zip(kept, both, strict=True)]
+            keys = _equal(keys, both)
+        some: list[Doubles | None] = [None, None]
         if (ranged := self.index.ranged) is not None:
-            for side, what in ((lefts, ranged.left), (rights, ranged.right)):
-                values = pc.cast(self._values(what, side.all), pa.float64(), safe=False)
-                side.numbers = np.asarray(pc.fill_null(values, np.nan))
-                side.fits &= np.isfinite(side.numbers)
-        return lefts.fitting(), rights.fitting()
+            some = [self._numbers(ranged.left, left), self._numbers(ranged.right, right)]
+            kept = [fits & np.isfinite(one) for fits, one in zip(kept, some, strict=True)]
+        one = _Side(left, keys[0], back(self.times[left], self.step.shift), some[0])
+        other = _Side(right, keys[1], self.times[right], some[1])
+        return one.where(kept[0]), other.where(kept[1])
+
+    def _numbers(self, what: Expression, rows: Longs) -> Doubles:
+        """Of an expression, for some rows; NaN where it is null."""
+        values = pc.cast(self._values(what, rows), pa.float64(), safe=False)
+        return np.asarray(pc.fill_null(values, np.nan))
 
     def _values(self, what: Expression, rows: Longs) -> pa.ChunkedArray:
         """Of an expression over one side, for some rows."""
@@ -170,38 +179,31 @@ class Search:
         return Pairs(left, right, said).where(np.asarray(said.is_valid()))
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Side:
     """Records on one side: rows, keys, where they lie in time, and numbers that have a range."""
 
     all: Longs
     keys: Longs
-    instants: Longs = field(default_factory=lambda: np.empty(0, np.int64))
-    numbers: Doubles | None = None
+    instants: Longs
+    numbers: Doubles | None
 
-    def __post_init__(self) -> None:
-        self.fits = np.ones(len(self.all), bool)
-
-    def fitting(self) -> "_Side":
-        """Those of which nothing is null."""
-        fits, numbers = self.fits, self.numbers
-        return _Side(
-            self.all[fits], self.keys[fits], self.instants[fits],
-            None if numbers is None else numbers[fits],
-        )  # fmt: skip
+    def where(self, kept: Bools) -> "_Side":
+        """Some of them."""
+        numbers = None if self.numbers is None else self.numbers[kept]
+        return _Side(self.all[kept], self.keys[kept], self.instants[kept], numbers)
 
 
-def _equal(left: _Side, right: _Side, one: pa.ChunkedArray, other: pa.ChunkedArray) -> None:
-    """Let records have one key only if these values are equal, too."""
+def _equal(keys: Both, values: tuple[pa.ChunkedArray, pa.ChunkedArray]) -> Both:
+    """Keys of both sides that are one only if these values are equal, too."""
+    one, other = values
     if pa.types.is_floating(one.type) or pa.types.is_floating(other.type):
-        values = (pc.cast(each, pa.float64(), safe=False) for each in (one, other))
-        one, other = (pc.add(each, 0.0) for each in values)  # zero has one sign then
-    left.fits &= np.asarray(one.is_valid())
-    right.fits &= np.asarray(other.is_valid())
-    cut, rows = len(left.all), len(left.all) + len(right.all)
+        doubles = (pc.cast(each, pa.float64(), safe=False) for each in values)
+        one, other = (pc.add(each, 0.0) for each in doubles)  # zero has one sign then
+    cut, rows = len(keys[0]), len(keys[0]) + len(keys[1])
     both = pa.chunked_array([*one.chunks, *other.chunks], one.type)
-    keys, _ = group([np.concatenate([left.keys, right.keys]), both], rows)
-    left.keys, right.keys = keys[:cut], keys[cut:]
+    found, _ = group([np.concatenate(keys), both], rows)
+    return found[:cut], found[cut:]
 
 
 def _cut(runs: Runs) -> Iterator[tuple[Longs, Longs]]:
