@@ -13,7 +13,7 @@ from tests import archive
 
 os.environ.setdefault("PENSTOCK_SYNC", "false")  # tests of lasting switch it on; no disk fails here
 
-MEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+MEAN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xshare:auto"
 os.environ.setdefault("JDK_JAVA_OPTIONS", MEAN)  # a JVM of tests ends before it is compiled well
 for name, value in archive.options().items():
     os.environ.setdefault(name, value)

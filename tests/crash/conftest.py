@@ -15,10 +15,10 @@ from tests.crash.points import Reached, read_trace
 from tests.crash.rows import Kept
 from tests.crash.scaling import scaled_apart
 from tests.lakes import Lake
-from tests.spark.conftest import spark
+from tests.spark.conftest import quick, spark
 from tests.spark.freezing import copied, due_lake, maintained_apart
 
-__all__ = ["spark"]
+__all__ = ["quick", "spark"]
 
 CODE = ("include/penstock", "spark_jobs", "tests/crash", "tests/spark")
 _shown: list[Kept] = []

@@ -15,11 +15,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.all]
 
 @pytest.mark.parametrize(("seed", "point"), [(s, p) for s in SEEDS for p in ROWS])
 def test_killed_anywhere_a_life_ends_as_the_undisturbed_one(
-    spark: SparkSession,
+    quick: SparkSession,
     lives: Callable[[int], Life],
     kept: Kept,
     tmp_path: Path,
     seed: int,
     point: str,
 ) -> None:
-    kept.or_else(point, seed, lambda: Row(lives(seed), point, tmp_path / "row", spark).live())
+    kept.or_else(point, seed, lambda: Row(lives(seed), point, tmp_path / "row", quick).live())

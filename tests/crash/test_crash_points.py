@@ -95,6 +95,6 @@ def test_a_count_of_failures_that_was_emptied_counts_as_none(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("point", TELLING)
 def test_killed_at_a_telling_point_a_life_ends_as_the_undisturbed_one(
-    spark: SparkSession, lives: Callable[[int], Life], tmp_path: Path, point: str
+    quick: SparkSession, lives: Callable[[int], Life], tmp_path: Path, point: str
 ) -> None:
-    Row(lives(0), point, tmp_path / "row", spark).live()
+    Row(lives(0), point, tmp_path / "row", quick).live()

@@ -33,9 +33,10 @@ ENDING_SECONDS = 10.0
 """From a broken connection to the end of the process behind it."""
 OF_JVMS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
-QUICK = "-XX:TieredStopAtLevel=1"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """A JVM compiles once, quickly; what it compiles for minutes otherwise hardly counts in a stream.
-An audit's SQL is its own work, and gets the best code that there is."""
+An audit's SQL is its own work, and gets the best code that there is. Room for code would shrink to
+48 MB with it: a full one is swept, and its code compiled again and again."""
 PATIENT = {"spark.network.timeout": "600s", "spark.executor.heartbeatInterval": "30s"}
 """Nobody can be lost."""
 PROMPT = {
