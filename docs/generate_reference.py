@@ -25,6 +25,7 @@ from penstock.config.running import Correction, MicroBatch, Schedule, Soon
 from penstock.config.settings import ROOT, Settings
 from penstock.config.side import SideConfig
 from penstock.config.slack import Bound, MaxDelay, Pd, PdFinal, Quality, Quantile, SlackConfig
+from penstock.config.snapshots import SnapshotConfig
 from penstock.config.step import StepConfig
 from penstock.config.streams import SeveralSources, StreamIntake
 from penstock.core.expression import Column, MeasureSpec
@@ -108,6 +109,7 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         " (concepts/speed.md). A change holds when the stream starts again.",
         MicroBatch,
     ),
+    ("`snapshots`", "Or the condition alone.", SnapshotConfig),
     ("`correction`", "", Correction),
     ("`soon`", "Gives the pipeline the DAG `correct_soon__<pipeline>`.", Soon),
     ("`audit`", "", Schedule),

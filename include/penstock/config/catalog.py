@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_in
 from penstock.config.side import SideConfig
+from penstock.config.snapshots import wrong_snapshots
 from penstock.config.step import Given, StepConfig, code_of, config_of, kind_of
 from penstock.config.streams import SeveralSources, several, wrong_stream
 from penstock.config.yaml_file import Unreadable, read_yaml
@@ -124,6 +125,7 @@ def read_pipeline(
         *twice,
         *several(pipeline, lines),
         *_expressions(pipeline.steps, types, {**pipeline.sides}, path, lines),
+        *wrong_snapshots(pipeline.snapshots, types, path, lines),
     ]
     problems = problems or [*_kept_too_short(pipeline, lines), *_kept_for_ever(pipeline, lines)]
     return (None, problems) if problems else (pipeline, [])

@@ -4,6 +4,7 @@ The text is SQL; sqlglot parses it, and only what ``penstock.core.expression`` g
 every layer is let through.
 """
 
+import re
 from collections.abc import Mapping
 
 import sqlglot
@@ -110,7 +111,7 @@ def _parse(text: str) -> sql.Expr:
     try:
         return sqlglot.parse_one(text, dialect="spark")
     except SqlglotError as broken:
-        said = str(broken).splitlines()[0]
+        said = re.sub(" for <class [^>]*>", "", str(broken).splitlines()[0])
         raise ValueError(f"cannot read '{text}': {said}") from broken
 
 

@@ -23,6 +23,7 @@ from penstock.config.forms import Cron, Form, Place, Zone
 from penstock.config.model import ColumnName, Model, Name, Named, alike
 from penstock.config.running import Correction, MicroBatch, Schedule
 from penstock.config.side import SideConfig
+from penstock.config.snapshots import Snapshots
 from penstock.config.step import ByKind, Given, StepConfig, code_of
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
@@ -262,7 +263,7 @@ class Definition(Intake):
         return self.model_dump_json(by_alias=True, exclude=stays)
 
 
-class Pipeline(Intake, Named):
+class Pipeline(Snapshots, Intake, Named):
     """One pipeline: a source, its columns, and the steps over its events."""
 
     load: dict[Name, SideConfig] = Field(
@@ -372,10 +373,10 @@ class Pipeline(Intake, Named):
     def digest(self) -> str:
         """Names the content of the file: equal digests mean the same.
 
-        But for what a running stream follows by itself: no process starts again for that.
+        But for what a stream follows by itself, or readers ask for: no process starts again then.
         """
         followed = {name: step.followed for name, step in self.steps.items() if step.followed}
-        text = self.model_dump_json(exclude={"steps": followed} if followed else None)
+        text = self.model_dump_json(exclude={"steps": followed, "snapshots": True})
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property

@@ -60,8 +60,8 @@ PROBLEMS = {
         "bad.yaml:8  steps.per_site.kays  unknown key. Did you mean keys?"]),
     "an unknown key far from any": (GOOD + "zzzzzz: 1\n", [
         "bad.yaml:14  zzzzzz  unknown key. Known: description, source, history, columns,"
-        " event_time, arrival_time, zone, ambiguous, formats, skew, not_before, id, load, steps,"
-        " micro_batch, correction, audit, keep"]),
+        " event_time, arrival_time, zone, ambiguous, formats, skew, not_before, id,"
+        " snapshots, load, steps, micro_batch, correction, audit, keep"]),
     "less kept than a window and its slack": (GOOD + "keep: PT5M\n", [
         "bad.yaml:14  keep  records of open windows would go: the window and slack of per_site are"
         " longer. Keep at least PT1H5M"]),

@@ -100,7 +100,8 @@ def test_a_pipeline_of_one_source_is_what_it_was_before_there_could_be_several(
     found = pipeline(tmp_path, ONE)
     assert found.digest == "642b255bd042"
     assert found.specs[0].fingerprint == "0f6a4c3dcaaf"
-    assert "stream" not in found.model_dump_json()
+    assert '"stream"' not in found.model_dump_json()
+    assert pipeline(tmp_path, ONE + "snapshots: {late: delay > 9}").digest == found.digest
     assert found.definitions == {"": found.definition}
 
 
@@ -142,6 +143,20 @@ PROBLEMS = {
         "p.yaml:1  sources  Dictionary should have at least 1 item after validation, not 0",
         "p.yaml:4  steps.delays.stream  no source is called current. There are: none",
         "p.yaml:10  steps.weights.stream  no source is called past. There are: none"]),
+    "snapshots": (
+        GOOD + "snapshots:\n  a: delay > 1\n  b: {stream: zzz, where: delay > 1}\n"
+        "  c: {stream: past, where: delay > 1}\n  d:\n    stream: past\n    where: weight\n", [
+        "p.yaml:27  snapshots.a.stream  is missing. Name one of current, past",
+        "p.yaml:28  snapshots.b.stream  no source is called so. Name one of current, past",
+        "p.yaml:29  snapshots.c.where  column delay is not declared: add it under columns"
+        " (declared: site, weight)",
+        "p.yaml:32  snapshots.d.where  'weight' is not a condition: compare it with something, as"
+        " in x > 0"]),
+    "a snapshot's stream where there is one source": (
+        ONE + "snapshots: {a: {stream: current, where: delay > 1}, b: delay = }\n", [
+        "p.yaml:10  snapshots.a.stream  the pipeline has one source. Delete stream",
+        "p.yaml:10  snapshots.b.where  cannot read 'delay =': Required keyword: 'expression'"
+        " missing. Line 1, Col: 7."]),
     "records that go": (GOOD + "keep: P30D\n", [
         "p.yaml:26  keep  records of several sources are kept for ever."
         " Delete keep, or give each source a pipeline of its own"]),

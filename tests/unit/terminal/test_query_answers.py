@@ -184,3 +184,24 @@ def test_export_to_a_place_that_is_no_folder(corrected: World, run: Run, tmp_pat
 
     assert status == 1
     assert "Name another folder" in complained
+
+
+def test_a_moment_before_the_correction_shows_what_was_said_then(
+    corrected: World, run: Run, tmp_path: Path
+) -> None:
+    sql = "SELECT door, people FROM per_door"
+    status, said, _ = run("query", "doors", sql, "--as-of", "4")
+    assert status == 0
+    assert "1 row\n" in said
+    assert "As of record 4 of the log." in said
+    _, said, _ = run("query", "doors", sql, "--as-of", "6")
+    assert "3 rows" in said
+    _, said, _ = run("export", "doors", str(tmp_path / "out"), "--as-of", "4")
+    assert "As of record 4 of the log." in said
+    assert pq.read_table(tmp_path / "out" / "per_door.parquet")["people"].to_pylist() == [1]
+
+
+def test_a_moment_that_is_none_is_said(corrected: World, run: Run) -> None:
+    status, _, wrong = run("query", "doors", "FROM per_door", "--as-of", "noon")
+    assert status == 1
+    assert "--as-of noon: that is no moment. Name a record by its number" in wrong

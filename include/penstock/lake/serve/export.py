@@ -15,6 +15,7 @@ from penstock.core.step import StepSpec
 from penstock.lake.history.merged import in_force_at
 from penstock.lake.history.standing import Standing, standing, told
 from penstock.lake.serve.fetch import fetched
+from penstock.lake.serve.moments import moment
 from penstock.lake.storage.tables import Tables
 
 
@@ -38,7 +39,12 @@ class Exported:
 
 
 def export(
-    tables: Tables, pipeline: Pipeline, folder: Path, *, empty: bool = False
+    tables: Tables,
+    pipeline: Pipeline,
+    folder: Path,
+    *,
+    empty: bool = False,
+    asked: str | None = None,
 ) -> list[Exported]:
     """Write ``<step>.parquet`` for each step, replacing former files as a whole, all or none.
 
@@ -47,12 +53,15 @@ def export(
         pipeline: the pipeline.
         folder: made if need be.
         empty: also where no answers would replace a file that holds some.
+        asked: as of this moment; none: of the newest record that all steps have.
 
     Raises:
-        ConfigError: the folder cannot be written, or a file with answers would become empty.
+        ConfigError: the folder cannot be written, a file with answers would become empty, or there
+            is no such moment.
     """
     shown = {step.name: standing(tables, step) for step in pipeline.specs}
     seq = min((one.at.seq for one in shown.values() if one is not None), default=-1)
+    seq = seq if asked is None else moment(tables, pipeline, asked, seq)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _drafts() as drafts:

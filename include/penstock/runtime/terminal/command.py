@@ -20,6 +20,7 @@ from penstock.runtime.terminal.words import console
 
 if TYPE_CHECKING:
     from penstock.lake.ingest.amend import Amendment
+    from penstock.lake.serve.views import View
 
 ROWS = 50
 
@@ -62,6 +63,8 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
     With --pairs also the log, once, for pairs of a join that nobody asked for before.
     """
     from penstock.lake.serve.asked import NAME, asked
+    from penstock.lake.serve.moments import NAME as SNAPSHOTS
+    from penstock.lake.serve.moments import snapshots
     from penstock.lake.serve.query import answered
     from penstock.lake.serve.views import views
     from penstock.runtime.terminal import rows as terminal_rows
@@ -70,6 +73,8 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
     pipeline = pipeline_of(settings, arguments.pipeline)
     tables = Tables(settings.lake_uri, pipeline.name)
     known = views(tables, pipeline)
+    if pipeline.snapshots:
+        known.setdefault(SNAPSHOTS, snapshots(tables, pipeline))
     if arguments.pairs is not None:
         step = _step(pipeline, arguments.pairs).name
         period = arguments.since, arguments.until
@@ -80,6 +85,8 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
     if arguments.sql is None:
         terminal_rows.show_views(pipeline.name, known, console())
         return 0
+    if arguments.as_of is not None:
+        known = _as_of(known, tables, pipeline, arguments)
     if arguments.output is not None:
         terminal_rows.write(known, arguments.sql, arguments.output, console())
         terminal_rows.show_position(known, arguments.sql, console())
@@ -90,6 +97,19 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _as_of(
+    known: "dict[str, View]", tables: Tables, pipeline: Pipeline, arguments: argparse.Namespace
+) -> "dict[str, View]":
+    """The views as of the moment that was asked for."""
+    from penstock.lake.serve.moments import moment, up_to
+    from penstock.lake.serve.query import as_of
+
+    newest = as_of(known, arguments.sql)
+    if newest is None:
+        return known
+    return up_to(known, moment(tables, pipeline, arguments.as_of, newest))
+
+
 def export(settings: Settings, arguments: argparse.Namespace) -> int:
     """Write the answers in force to Parquet files, one a step."""
     from penstock.lake.serve.export import export as write
@@ -98,7 +118,8 @@ def export(settings: Settings, arguments: argparse.Namespace) -> int:
     settings = anchored(settings)
     pipeline = pipeline_of(settings, arguments.pipeline)
     tables = Tables(settings.lake_uri, pipeline.name)
-    written = write(tables, pipeline, arguments.folder, empty=arguments.empty)
+    empty, asked = arguments.empty, arguments.as_of
+    written = write(tables, pipeline, arguments.folder, empty=empty, asked=asked)
     terminal_rows.show_exported(pipeline.name, written, console())
     return 0
 
@@ -177,6 +198,12 @@ def add_arguments(parts: dict[str, argparse.ArgumentParser]) -> None:
     )
     part.add_argument("--from", dest="since", type=_instant, metavar="TIME", help="left records")
     part.add_argument("--until", type=_instant, metavar="TIME", help="left records before it")
+    for name in ("query", "export"):
+        parts[name].add_argument(
+            "--as-of", metavar="MOMENT",
+            help="a record's number, an event time, or a snapshot of the pipeline file: what the"
+            " steps had said then",
+        )  # fmt: skip
     parts["export"].add_argument("folder", type=Path, metavar="DIR", help="made if need be")
     parts["export"].add_argument(
         "--empty", action="store_true", help="also where no answers replace some"
