@@ -1,7 +1,7 @@
 """The fields of the trigger forms, and what a run's values mean."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -84,10 +84,44 @@ def scaling() -> dict[str, Param]:
     }
 
 
+def _words(title: str, description: str, **more: Any) -> Param:
+    return Param(None, type=["null", "string"], title=title, description=description, **more)
+
+
+def query(joins: Sequence[str] = ("",)) -> dict[str, Param]:
+    """Fields of ``query__<pipeline>``; ``joins``: its steps of whose pairs the log can be asked."""
+    found = {
+        "sql": _words(
+            "SQL",
+            "One SELECT in DuckDB's SQL: FROM a step, STEP_timely, events, quarantine ...",
+            format="multiline",
+        ),
+        "as_of": _words(
+            "As of",
+            "A record's number, an event time, or a snapshot of the pipeline file; empty: now.",
+        ),
+    }
+    if not joins:
+        return found
+    return found | {
+        "pairs": _words(
+            "Pairs", "Ask the log, once, for pairs of this join; SQL names them asked.",
+            enum=[None, *joins],
+        ),
+        "where": _words(
+            "Condition", "Over left.x and right.x, in place of the join's; empty: none.",
+            format="multiline",
+        ),
+        "from": _instant("Left records from", "Their event time; empty: from the beginning."),
+        "to": _instant("Left records to", "Only those with an earlier event time; empty: all."),
+    }  # fmt: skip
+
+
 FORMS: dict[str, Callable[[], dict[str, Param]]] = {
     "audit": audit,
     "correct": correction,
     "preload": preload,
+    "query": query,
     "scale": scaling,
 }
 JOBS = {*FORMS, "correct_soon", "audit", "stream", "maintain"}

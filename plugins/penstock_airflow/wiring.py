@@ -15,6 +15,7 @@ from penstock.config.kept import catalog_in_force, keep
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
+from penstock.core.kinds import has_part
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import StreamSpec
 
@@ -65,6 +66,11 @@ def file_state(folder: Path) -> tuple[tuple[str, int, int], ...]:
     files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
     states = ((file, file.stat()) for file in files)
     return tuple((file.name, state.st_mtime_ns, state.st_size) for file, state in states)
+
+
+def joins(pipeline: Pipeline) -> list[str]:
+    """The steps of a pipeline of whose pairs the log can be asked."""
+    return [step.name for step in pipeline.specs if has_part(step.kind, "asked")]
 
 
 def explain(text: str, pipeline: Pipeline) -> str:

@@ -50,6 +50,7 @@ def test_each_valid_pipeline_has_its_dags(parsed: dict[str, Any]) -> None:
     assert set(parsed["dags"]) == {
         "preload__flights", "stream__flights", "correct__flights", "audit__flights",
         "stream__sensors", "correct__sensors", "correct_soon__sensors", "audit__sensors",
+        "query__flights", "query__sensors",
         "maintain__lake", "scale__cluster",
     }  # fmt: skip
 
@@ -107,7 +108,7 @@ def test_every_dag_explains_itself(parsed: dict[str, Any]) -> None:
 
 def test_spark_jobs_wait_for_their_turn_and_streams_do_not(parsed: dict[str, Any]) -> None:
     for name, dag in parsed["dags"].items():
-        waits = not name.startswith(("stream__", "scale__"))
+        waits = not name.startswith(("stream__", "scale__", "query__"))
         assert dag["pools"] == (["spark"] if waits else ["default_pool"])
 
 

@@ -76,8 +76,8 @@ def test_without_a_condition_all_that_are_near_are_pairs_of_two_streams(tmp_path
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("left.bag > 1", "--where: column left.bag is not declared"),
-        ("left.bags >", "--where: cannot read"),
+        ("left.bag > 1", "condition: column left.bag is not declared"),
+        ("left.bags >", "condition: cannot read"),
     ],
 )
 def test_a_wrong_condition_says_what_is_wrong(tmp_path: Path, where: str, said: str) -> None:

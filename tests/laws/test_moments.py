@@ -153,7 +153,7 @@ def test_files_are_written_as_of_a_moment(told: Told, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_moment_is_said_with_the_remedy(told: Told, text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"--as-of {text}: {said}"):
+    with pytest.raises(ConfigError, match=f"as of {text}: {said}"):
         told.moment(text)
 
 

@@ -101,6 +101,11 @@ class Settings(BaseSettings):
         return self.home / "docs"
 
     @property
+    def results(self) -> Path:
+        """What was asked by form: one folder a pipeline."""
+        return self.home / "results"
+
+    @property
     def streams(self) -> Path:
         """Locks and status files of supervised stream hosts."""
         return self.home / "streams"

@@ -41,6 +41,7 @@ def dags(pipeline: Pipeline, now: datetime, shards: int) -> list[DagPlan]:
             f"{in_words(audit)}, and after each correction",
             next_run(audit, now),
         ),
+        DagPlan(f"query__{name}", "answers questions, by a form", BY_HAND, None),
         DagPlan(
             "maintain__lake",
             "keeps the tables small and quick",

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import PenstockError
@@ -12,6 +10,7 @@ from penstock.lake.history.standing import standing, told
 from penstock.lake.serve.newest import newest_said
 from penstock.lake.storage.definition import FormerStep
 from penstock.lake.storage.tables import Tables
+from penstock_airflow.web.cells import cell
 
 SHOWN = 50
 
@@ -77,13 +76,5 @@ def _rows(tables: Tables, step: StepSpec, columns: list[str]) -> tuple[list[Said
     if isinstance(shown.step, FormerStep):
         return [], told(step, shown)
     found = newest_said(tables, shown, step.told_by, SHOWN).to_pylist()
-    rows = [Said([_cell(row[name]) for name in columns], row["how"]) for row in found]
+    rows = [Said([cell(row[name]) for name in columns], row["how"]) for row in found]
     return rows, told(step, shown) or ("" if rows else "It has said nothing yet.")
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3].removesuffix(".000")
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The web mount: quality reports, alarms and the cluster, behind Airflow's login, read-only."""
+"""The web mount: reports, alarms, results and the cluster, behind Airflow's login, read-only."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -22,6 +22,8 @@ from penstock_airflow.web.alarms import SHOWN, alarms
 from penstock_airflow.web.cluster import HEIGHT, WIDTH, told_instant, view
 from penstock_airflow.web.files import served_file
 from penstock_airflow.web.overview import sites, streams
+from penstock_airflow.web.queries import SHOWN as ROWS
+from penstock_airflow.web.queries import results
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -61,8 +63,14 @@ def pipeline_names() -> list[str]:
     return [pipeline.name for pipeline in Catalog.read(Settings().pipelines).pipelines]
 
 
+def results_folder() -> Path:
+    """Where the results of all pipelines are."""
+    return Settings().results
+
+
 Docs = Annotated[Path, Depends(docs_folder)]
 Pipelines = Annotated[list[str], Depends(pipeline_names)]
+Results = Annotated[Path, Depends(results_folder)]
 Streams = Annotated[Path, Depends(streams_folder)]
 
 
@@ -89,6 +97,12 @@ def create_app() -> FastAPI:
     async def refused(request: Request, error: StarletteHTTPException) -> Response:
         return await _refused(request, error)
 
+    _add_pages(app)
+    _add_files(app)
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
     @app.get("/")
     def overview(docs: Docs, folder: Streams, pipelines: Pipelines) -> HTMLResponse:
         page, found = views().get_template("overview.html"), sites(docs)
@@ -112,6 +126,18 @@ def create_app() -> FastAPI:
         page = page.render(steps=alarms(known, settings.lake_uri), shown=SHOWN, gone=GONE)
         return HTMLResponse(page, headers=REPORT_CACHE)
 
+    @app.get("/queries")
+    def asked(folder: Results, pipelines: Pipelines) -> HTMLResponse:
+        page = views().get_template("queries.html")
+        page = page.render(results=results(folder, pipelines), shown=ROWS)
+        return HTMLResponse(page, headers=REPORT_CACHE)
+
+
+def _add_files(app: FastAPI) -> None:
+    @app.get("/results/{path:path}")
+    def result(path: str, folder: Results) -> FileResponse:
+        return _file(folder, path, REPORT_CACHE)
+
     @app.get("/docs/{path:path}")
     def report(path: str, docs: Docs) -> FileResponse:
         return _file(docs, path, REPORT_CACHE)
@@ -119,8 +145,6 @@ def create_app() -> FastAPI:
     @app.get("/static/{path:path}")
     def asset(path: str) -> FileResponse:
         return _file(STATIC, path, ASSET_CACHE)
-
-    return app
 
 
 def _file(folder: Path, path: str, headers: Mapping[str, str]) -> FileResponse:

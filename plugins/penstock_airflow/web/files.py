@@ -6,6 +6,7 @@ TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".parquet": "application/vnd.apache.parquet",
 }
 
 

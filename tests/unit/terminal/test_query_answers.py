@@ -204,4 +204,4 @@ def test_a_moment_before_the_correction_shows_what_was_said_then(
 def test_a_moment_that_is_none_is_said(corrected: World, run: Run) -> None:
     status, _, wrong = run("query", "doors", "FROM per_door", "--as-of", "noon")
     assert status == 1
-    assert "--as-of noon: that is no moment. Name a record by its number" in wrong
+    assert "as of noon: that is no moment. Name a record by its number" in wrong

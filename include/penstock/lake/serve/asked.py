@@ -53,7 +53,7 @@ def asked(
     try:
         once = part(step.kind, NAME).asked(step, where, pipeline.given_to(pipeline.steps[name]))
     except ValueError as wrong:
-        raise ConfigError(f"--where: {wrong}") from wrong
+        raise ConfigError(f"condition: {wrong}") from wrong
     low, high = (None if each is None else micros(each) for each in between)
     last, schema = newest_seq(tables), _schema(once, tables)
     log = _Log(tables, pipeline, once)

@@ -55,10 +55,10 @@ def moment(tables: Tables, pipeline: Pipeline, asked: str, newest: int) -> int:
         seq = _at_time(tables, pipeline, asked, _instant(asked, pipeline))
     if seq > newest:
         said = f"record {seq + 1:,} is not answered yet: all asked for is as of {newest + 1:,}"
-        raise ConfigError(f"--as-of {asked}: {said}. Ask again later, or for an earlier one")
+        raise ConfigError(f"as of {asked}: {said}. Ask again later, or for an earlier one")
     if seq < (gone := frozen(tables).seq):
         said = f"of the log up to record {gone + 1:,} only the last answers are kept (keep)"
-        raise ConfigError(f"--as-of {asked}: {said}. Ask for a later moment")
+        raise ConfigError(f"as of {asked}: {said}. Ask for a later moment")
     return seq
 
 
@@ -101,7 +101,7 @@ def _named(tables: Tables, pipeline: Pipeline, name: str, last: int) -> pa.Table
 
 def _numbered(asked: str, number: int) -> int:
     if number == 0:
-        raise ConfigError(f"--as-of {asked}: records are counted from 1. Name another one")
+        raise ConfigError(f"as of {asked}: records are counted from 1. Name another one")
     return number - 1
 
 
@@ -109,7 +109,7 @@ def _newest_named(tables: Tables, pipeline: Pipeline, name: str, newest: int) ->
     found = pc.max(_named(tables, pipeline, name, newest)["record"]).as_py()
     if found is None:
         where = pipeline.snapshots[name].where
-        raise ConfigError(f"--as-of {name}: no record is one yet ({where}). Ask for another moment")
+        raise ConfigError(f"as of {name}: no record is one yet ({where}). Ask for another moment")
     return int(found) - 1
 
 
@@ -128,14 +128,14 @@ def _at_time(tables: Tables, pipeline: Pipeline, asked: str, at: datetime) -> in
             return newest_seq(tables)
         there = pc.max(data["t_max"]).as_py()
         said = "no record came yet" if there is None else f"the newest record is of {there:%F %T}"
-        raise ConfigError(f"--as-of {asked}: {said}: that moment is not over. Ask for another one")
+        raise ConfigError(f"as of {asked}: {said}: that moment is not over. Ask for another one")
     span = later[0]["first_seq"], later[0]["last_seq"]
     ((seqs, times),) = event_times(Table(tables.events(pipeline.types)), [span])
     place = int(np.argmax(times > micros(at)))
     if place == 0 and span[0] == data["first_seq"][0].as_py() and frozen(tables).seq < 0:
         first = instant(int(times[0]))
         said = f"the stream begins later, with a record of {first:%F %T}"
-        raise ConfigError(f"--as-of {asked}: {said}. Ask for another moment")
+        raise ConfigError(f"as of {asked}: {said}. Ask for another moment")
     return int(seqs[place]) - 1
 
 
@@ -145,7 +145,7 @@ def _instant(asked: str, pipeline: Pipeline) -> datetime:
     except ValueError:
         names = ", ".join(pipeline.snapshots) or "none in this file"
         raise ConfigError(
-            f"--as-of {asked}: that is no moment. Name a record by its number (1234), an event time"
+            f"as of {asked}: that is no moment. Name a record by its number (1234), an event time"
             f" (2014-01-31T12:00Z), or a snapshot ({names})"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -34,7 +34,7 @@ def as_of(known: Mapping[str, View], sql: str) -> int | None:
 
 @contextmanager
 def answered(
-    known: dict[str, View], sql: str, room: Path | None = None
+    known: Mapping[str, View], sql: str, room: Path | None = None
 ) -> Iterator[duckdb.DuckDBPyRelation]:
     """The result of a query, open inside the ``with``.
 

@@ -20,7 +20,6 @@ from penstock.runtime.terminal.words import console
 
 if TYPE_CHECKING:
     from penstock.lake.ingest.amend import Amendment
-    from penstock.lake.serve.views import View
 
 ROWS = 50
 
@@ -62,52 +61,28 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
 
     With --pairs also the log, once, for pairs of a join that nobody asked for before.
     """
-    from penstock.lake.serve.asked import NAME, asked
-    from penstock.lake.serve.moments import NAME as SNAPSHOTS
-    from penstock.lake.serve.moments import snapshots
     from penstock.lake.serve.query import answered
-    from penstock.lake.serve.views import views
+    from penstock.lake.serve.question import Question, known
     from penstock.runtime.terminal import rows as terminal_rows
 
     settings = anchored(settings)
     pipeline = pipeline_of(settings, arguments.pipeline)
-    tables = Tables(settings.lake_uri, pipeline.name)
-    known = views(tables, pipeline)
-    if pipeline.snapshots:
-        known.setdefault(SNAPSHOTS, snapshots(tables, pipeline))
-    if arguments.pairs is not None:
-        step = _step(pipeline, arguments.pairs).name
-        period = arguments.since, arguments.until
-        known = {NAME: asked(tables, pipeline, step, arguments.where, period), **known}
-        arguments.sql = arguments.sql or f"FROM {NAME}"
-    elif arguments.where or arguments.since or arguments.until:
-        raise ConfigError("--where, --from and --until go with --pairs STEP. Or write SQL alone")
-    if arguments.sql is None:
-        terminal_rows.show_views(pipeline.name, known, console())
+    between = arguments.since, arguments.until
+    question = Question(arguments.sql, arguments.pairs, arguments.where, between, arguments.as_of)
+    sql, found = (
+        question.statement,
+        known(Tables(settings.lake_uri, pipeline.name), pipeline, question),
+    )
+    if sql is None:
+        terminal_rows.show_views(pipeline.name, found, console())
         return 0
-    if arguments.as_of is not None:
-        known = _as_of(known, tables, pipeline, arguments)
     if arguments.output is not None:
-        terminal_rows.write(known, arguments.sql, arguments.output, console())
-        terminal_rows.show_position(known, arguments.sql, console())
-        return 0
-    with answered(known, arguments.sql) as found:
-        terminal_rows.show(found, None if arguments.all else ROWS, console())
-    terminal_rows.show_position(known, arguments.sql, console())
+        terminal_rows.write(found, sql, arguments.output, console())
+    else:
+        with answered(found, sql) as rows:
+            terminal_rows.show(rows, None if arguments.all else ROWS, console())
+    terminal_rows.show_position(found, sql, console())
     return 0
-
-
-def _as_of(
-    known: "dict[str, View]", tables: Tables, pipeline: Pipeline, arguments: argparse.Namespace
-) -> "dict[str, View]":
-    """The views as of the moment that was asked for."""
-    from penstock.lake.serve.moments import moment, up_to
-    from penstock.lake.serve.query import as_of
-
-    newest = as_of(known, arguments.sql)
-    if newest is None:
-        return known
-    return up_to(known, moment(tables, pipeline, arguments.as_of, newest))
 
 
 def export(settings: Settings, arguments: argparse.Namespace) -> int:

@@ -98,7 +98,7 @@ def _find(settings: Settings, name: str) -> Removal:
     unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
     if not re.fullmatch(NAME_RULE, name):
         raise unknown
-    reports = (settings.docs / name, settings.docs / ".gx" / name)
+    reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     found = Removal(
         tables=stored(Tables(settings.lake_uri, name)),
         reports=tuple(folder for folder in reports if folder.is_dir()),

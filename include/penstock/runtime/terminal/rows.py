@@ -54,7 +54,7 @@ def show_position(known: Mapping[str, View], sql: str, out: Console) -> None:
         out.print(Text(note, style="yellow"))
 
 
-def write(known: dict[str, View], sql: str, path: Path, out: Console) -> None:
+def write(known: Mapping[str, View], sql: str, path: Path, out: Console) -> None:
     """Write a query's result to a file, replacing a former one as a whole.
 
     Raises:
@@ -80,7 +80,7 @@ def write(known: dict[str, View], sql: str, path: Path, out: Console) -> None:
     out.print(Text(f"Written: {path}"), soft_wrap=True)
 
 
-def show_views(pipeline: str, known: dict[str, View], out: Console) -> None:
+def show_views(pipeline: str, known: Mapping[str, View], out: Console) -> None:
     """Print what SQL can name."""
     head(f"{pipeline}: views for SQL", out)
     shown = table("view", "a row is", "columns")
