@@ -6,9 +6,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from penstock.lake.serve.query import answered
+from penstock.lake.serve.views import views
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.quality.checks import CHECKS
@@ -20,7 +23,11 @@ from tests.e2e.running import Embedded, Rest, eventually
 pytestmark = pytest.mark.e2e
 CLAIMS = 2 + len(CHECKS)
 """Of an audit: one a check, every step is there, none is there twice."""
-DAGS = ("preload__rides", "stream__rides", "correct__rides", "audit__rides", "maintain__lake")
+DAGS = ("preload__rides", "stream__rides", "correct__rides", "audit__rides", "query__rides",
+        "maintain__lake")  # fmt: skip
+QUESTION = (
+    "SELECT zone, CAST(sum(rides) AS BIGINT) AS rides FROM fares_per_zone GROUP BY ALL ORDER BY ALL"
+)
 DAY = ("2024/03/02", "2024/03/03")
 DAY_MICROS = (1_709_337_600_000_000, 1_709_424_000_000_000)
 
@@ -106,6 +113,35 @@ def test_a_past_range_is_backfilled_by_the_dialog(
     assert [airflow.finish(run).state for run in runs] == ["success", "success"]
     page.goto("/dags/correct__rides/backfills")
     expect(page.get_by_role("cell", name="2024-03-02 00:00:00")).to_be_visible()
+
+
+def test_a_question_is_asked_by_the_form_and_its_rows_are_seen_and_taken(
+    page: Page, embedded: Embedded, airflow: Rest, screenshots: Path, tmp_path: Path
+) -> None:
+    dialog = open_trigger(page, "query__rides", "SQL")
+    assert dialog.get_by_text("Pairs", exact=True).count() == 0, "there is no join"
+    dialog.locator("#element_sql").fill(QUESTION)
+    page.screenshot(path=screenshots / "question.png")
+    dialog.get_by_role("button", name="Trigger").last.click()
+    expect(page.get_by_text("Dag Run Triggered").first).to_be_visible()
+    (asked,) = airflow.runs("query__rides", "manual")
+    assert airflow.finish(asked).state == "success"
+    with answered(views(embedded.tables, embedded.pipeline), QUESTION) as found:
+        rows = found.fetchall()
+    assert len(rows) > 1
+    page.goto("/")
+    page.get_by_role("link", name="Quality").click()
+    view = page.frame_locator("iframe")
+    view.get_by_role("link", name="Queries").click()
+    expect(view.get_by_role("heading", name=f"rides: {len(rows)} rows")).to_be_visible()
+    shown = view.locator("table.result tbody tr")
+    expect(shown).to_have_count(len(rows))
+    assert [row.split("\t") for row in shown.all_inner_texts()] == [[*map(str, r)] for r in rows]
+    page.screenshot(path=screenshots / "queries.png")
+    with page.expect_download() as download:
+        view.get_by_role("link", name="All rows, as Parquet").click()
+    download.value.save_as(tmp_path / "rows.parquet")
+    assert [tuple(r.values()) for r in pq.read_table(tmp_path / "rows.parquet").to_pylist()] == rows
 
 
 def test_the_newest_audit_is_read_offline(page: Page, embedded: Embedded) -> None:
