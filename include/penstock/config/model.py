@@ -4,11 +4,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints
 
 NAME_RULE = r"^[a-z][a-z0-9_]{0,47}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_RULE)]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+
+
+WORD, KEYS = "[word]", "[keys]"
+"""Tags of a value that may be written as a word or as keys: no part of where a problem is."""
+BY_FORM = Discriminator(lambda value: KEYS if isinstance(value, dict | BaseModel) else WORD)
 
 
 def alike(names: Iterable[str]) -> str:

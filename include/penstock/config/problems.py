@@ -8,9 +8,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from penstock.config import remedies
+from penstock.config.model import KEYS, WORD
 from penstock.config.step import config_of
 
 Loc = tuple[str | int, ...]
+UNSAID = {"[key]", WORD, KEYS}
+"""Parts of an error's place that the file does not have."""
 KIND = 2
 """Where the kind of a step stands in the location of an error."""
 
@@ -42,7 +45,7 @@ def problem_in(
     error: dict[str, Any], path: Path, lines: dict[Loc, int], model: type[BaseModel]
 ) -> ConfigProblem:
     """An error of validation, as people are told of it; ``model``: of the whole file."""
-    full: Loc = tuple(part for part in error["loc"] if part != "[key]")
+    full: Loc = tuple(part for part in error["loc"] if part not in UNSAID)
     loc = full[:KIND] + full[KIND + 1 :] if full[:1] == ("steps",) else full
     message = str(error["msg"]).removeprefix("Value error, ")
     remedy = ""
@@ -68,7 +71,8 @@ def _model(loc: Loc, model: type[BaseModel]) -> type[BaseModel]:
     for part in loc[:-1]:
         known = model.model_fields.get(str(part))
         inner = [known.annotation, *getattr(known.annotation, "__args__", ())] if known else []
-        models = [t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)]
+        plain = [getattr(t, "__origin__", t) for t in inner]  # of Annotated[...]
+        models = [t for t in plain if isinstance(t, type) and issubclass(t, BaseModel)]
         model = models[0] if models else model
     return model
 

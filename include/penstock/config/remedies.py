@@ -39,6 +39,8 @@ def of_value(kind: str, given: Any, said: str) -> tuple[str, str] | None:
         return said, of_choice(given, re.findall(r"'([^']*)'", said))
     if kind in {"model_type", "dict_type"}:
         return "should be keys with values, one a line", ""
+    if kind == "tuple_type":
+        return "should be a list", f"Write it as in [{given}]" if isinstance(given, str) else ""
     return None
 
 

@@ -72,6 +72,13 @@ def test_on_is_a_name_whatever_yaml_takes_it_for(tmp_path: Path) -> None:
                               " Write less"]),
         ("PT0S", "{after: P99999D}", [
             "p.yaml:9  steps.change.within  records lie at most 36,525 days apart. Write less"]),
+        ("PT0S", "a minute", ["p.yaml:9  steps.change.within  'a minute' is not a duration."
+                              " Write it as in PT15M, PT1H30M or P7D"]),
+        ("PT0S", "{before: 1m, afer: PT1S}", [
+            "p.yaml:9  steps.change.within.before  '1m' is not a duration. Write PT1M",
+            "p.yaml:9  steps.change.within.afer  unknown key. Did you mean after?"]),
+        ("[station]", "station", ["p.yaml:7  steps.change.on  should be a list. Write it as in"
+                                  " [station]"]),
         ("on: ", "keys: ", ["p.yaml:5  steps.change  the columns that must be equal stand at on."
                             " Rename keys"]),
         ("strong: ", "timely: ", ["p.yaml:10  steps.change.queries  query timely: every step has a"

@@ -146,6 +146,27 @@ def test_a_former_definition_without_answers_holds_nobody_up(tmp_path: Path) -> 
     assert waits(lake) == ""
 
 
+def test_a_stream_that_had_ended_and_goes_on_begins_anew_and_says_so(tmp_path: Path) -> None:
+    source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "bounded"}
+    lake = make_lake(tmp_path, CASES["sites"], source=source)
+    lake.query()
+    write_jsonl(tmp_path / "live" / "0.jsonl", some_rows(40, 3))
+    lake.ingest()
+    lake.query().run()
+    ended = answers_in_force(lake.tables, lake.step)
+    assert ended.num_rows
+    lake.config = lake.config | {"source": source | {"mode": "live"}}
+    lake.edit()
+    lake.query()
+    assert answers_in_force(lake.tables, lake.step).equals(ended)
+    found = standing(lake.tables, lake.step)
+    assert found is not None
+    assert told(lake.step, found) == (
+        f"s: answers from before it began anew, as of record {found.at.seq + 1:,}. Its new"
+        " beginning has sealed nothing yet."
+    )
+
+
 # ---- several steps ---------------------------------------------------------------------------
 
 

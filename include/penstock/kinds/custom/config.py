@@ -4,11 +4,11 @@ import ast
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, Tag, field_validator
 
-from penstock.config.model import ColumnName, Model, Name, alike
+from penstock.config.model import BY_FORM, KEYS, WORD, ColumnName, Model, Name, alike
 from penstock.config.side import joins, wrong_loads
 from penstock.config.slack import SlackConfig
 from penstock.config.step import Given, Said, StepConfig, require_free, whole_span, wrong_columns
@@ -56,7 +56,9 @@ class CustomConfig(StepConfig):
     answers: dict[ColumnName, ColumnType] = Field(
         min_length=1, description="What its finish says, with types."
     )
-    update: Literal["immediate"] | Every = Field(
+    update: Annotated[
+        Annotated[Literal["immediate"], Tag(WORD)] | Annotated[Every, Tag(KEYS)], BY_FORM
+    ] = Field(
         default="immediate",
         description="When what changed is told: immediate, at each record that changed it; or every"
         " so often, as {every: PT30S}, by the watermark.",

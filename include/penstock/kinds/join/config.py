@@ -7,9 +7,9 @@ from functools import partial
 from math import isinf
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, Tag, field_validator, model_validator
 
-from penstock.config.model import ColumnName, Model, Name, alike
+from penstock.config.model import BY_FORM, KEYS, WORD, ColumnName, Model, Name, alike
 from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
 from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.measure import ColumnType
@@ -69,8 +69,10 @@ class JoinConfig(StepConfig):
         alias="on",
         description="Columns that must be equal; none: any two may be a pair.",
     )
-    within: timedelta | Within = Field(
-        description="How far apart the two may lie in time, such as PT1M; or {before:, after:}."
+    within: Annotated[Annotated[timedelta, Tag(WORD)] | Annotated[Within, Tag(KEYS)], BY_FORM] = (
+        Field(
+            description="How far apart the two may lie in time, such as PT1M; or {before:, after:}."
+        )
     )
     shift: Annotated[str, AfterValidator(_is_shift)] = Field(
         default="PT0S",

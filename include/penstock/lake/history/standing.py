@@ -69,6 +69,11 @@ def told(step: StepSpec, shown: Standing) -> str:
     """Which definition readers are shown, if it is not the pipeline file's; else empty."""
     if not shown.waits:
         return ""
+    if shown.step.fingerprint == step.fingerprint:
+        return (
+            f"{step.name}: answers from before it began anew, as of record {shown.at.seq + 1:,}."
+            f" Its new beginning {shown.waits}."
+        )
     return (
         f"{step.name}: answers of its former definition {shown.step.fingerprint}, as of record"
         f" {shown.at.seq + 1:,}. That of the pipeline file, {step.fingerprint}, {shown.waits}."
