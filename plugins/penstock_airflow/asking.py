@@ -34,8 +34,8 @@ class QueryOperator(BaseOperator):
             AirflowFailException: the question is wrong; says how.
             AirflowException: a retry may help.
         """
-        from penstock.lake.serve.kept import keep
         from penstock.lake.serve.question import Question, known
+        from penstock.lake.serve.results import keep
         from penstock.lake.storage.tables import Tables
 
         settings, params = wiring.settings(), context.get("params") or {}
@@ -45,19 +45,25 @@ class QueryOperator(BaseOperator):
                 _text(params, "sql"), _text(params, "pairs"), _text(params, "where"),
                 forms.told_range(params), _text(params, "as_of"),
             )  # fmt: skip
-            if (sql := question.statement) is None:
+            if question.statement is None:
                 raise AirflowFailException(
                     "Nothing is asked. Trigger again with SQL, or with Pairs"
                 )
             views = known(Tables(settings.lake_uri, pipeline.name), pipeline, question)
             folder, run = settings.results / pipeline.name, context["dag_run"].run_id
-            kept = keep(folder, views, sql, run, SystemClock().now())
+            result = keep(folder, views, question, run, SystemClock().now())
         except TransientError as failed:
             raise AirflowException(str(failed)) from failed
         except (PenstockError, ValueError) as wrong:
             raise AirflowFailException(str(wrong)) from wrong
-        self.log.info("%d rows as of record %s: %s", kept.rows, kept.record, folder / kept.file)
-        return {"rows": kept.rows, "as_of_record": kept.record, "file": str(folder / kept.file)}
+        self.log.info(
+            "%d rows as of record %s: %s", result.rows, result.record, folder / result.file
+        )
+        return {
+            "rows": result.rows,
+            "as_of_record": result.record,
+            "file": str(folder / result.file),
+        }
 
 
 def _text(params: Any, name: str) -> str | None:

@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.config.snapshots import SnapshotConfig
-from penstock.lake.serve import kept
+from penstock.lake.serve import results as module
 from penstock_airflow import forms, wiring
 from penstock_airflow.asking import QueryOperator
 from penstock_airflow.web.app import views
-from penstock_airflow.web.queries import SHOWN, Result, results
+from penstock_airflow.web.queries import SHOWN, Shown, results
 from tests.joins import logged, pairs_in, true_pairs
 from tests.lakes import Lake
 from tests.two_streams import CASES, Life
@@ -42,7 +42,7 @@ def asked(run: str = "manual__1", **params: Any) -> dict[str, Any]:
     return operator.execute(context)
 
 
-def shown(lake: Lake) -> list[Result]:
+def shown(lake: Lake) -> list[Shown]:
     return [*results(lake.home / "results", ["none", "p"])]
 
 
@@ -53,13 +53,14 @@ def test_pairs_that_nobody_asked_for_are_found_by_form(lake: Lake) -> None:
     exact = true_pairs(logged(lake), case)
     assert pairs_in(rows) == exact
     assert out["rows"] == len(exact) > SHOWN
-    (result,) = shown(lake)
-    assert (result.kept.rows, result.kept.record) == (len(exact), out["as_of_record"])
-    assert result.columns == rows.column_names
-    assert len(result.rows) == SHOWN
-    page = views().get_template("queries.html").render(results=[result], shown=SHOWN)
+    (one,) = shown(lake)
+    assert (one.result.rows, one.result.record) == (len(exact), out["as_of_record"])
+    assert one.columns == rows.column_names
+    assert len(one.rows) == SHOWN
+    page = views().get_template("queries.html").render(results=[one], shown=SHOWN)
     assert f'href="results/p/{Path(out["file"]).name}"' in page
     assert f"{len(exact)} rows" in page
+    assert "<code>FROM asked</code>, pairs of s, where left.speed = right.most" in page
 
 
 def test_a_try_again_keeps_one_result_and_the_oldest_go(
@@ -67,9 +68,9 @@ def test_a_try_again_keeps_one_result_and_the_oldest_go(
 ) -> None:
     first = asked(sql="SELECT count(*) AS n FROM events", as_of="fast")
     assert asked(sql="SELECT count(*) AS n FROM events", as_of="fast") == first
-    (result,) = shown(lake)
-    assert result.kept.record == first["as_of_record"]
-    monkeypatch.setattr(kept, "NEWEST", 2)
+    (one,) = shown(lake)
+    assert one.result.record == first["as_of_record"]
+    monkeypatch.setattr(module, "NEWEST", 2)
     for number in (2, 3):
         asked(f"manual__{number}", sql=f"SELECT '<b>' || {number} AS n")
     found = shown(lake)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.lake.serve.kept import Kept, first_rows, newest
+from penstock.lake.serve.results import Result, first_rows, newest
 from penstock_airflow.web.cells import cell
 
 SHOWN = 20
@@ -14,25 +14,25 @@ SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Shown:
     """One result.
 
     Attributes:
         pipeline: whose.
-        kept: the question, and what came of it.
+        result: the question, and what came of it.
         columns: of its rows.
         rows: the first ones, as they are shown.
         note: why there are none to see; empty: there are.
     """
 
     pipeline: str
-    kept: Kept
+    result: Result
     columns: list[str]
     rows: list[list[str]]
     note: str = ""
 
 
-def results(folder: Path, pipelines: Iterable[str]) -> Iterator[Result]:
+def results(folder: Path, pipelines: Iterable[str]) -> Iterator[Shown]:
     """All that are kept, by pipeline, the newest first.
 
     Args:
@@ -40,13 +40,13 @@ def results(folder: Path, pipelines: Iterable[str]) -> Iterator[Result]:
         pipelines: names.
     """
     for pipeline in pipelines:
-        for kept in newest(folder / pipeline):
-            yield _result(folder, pipeline, kept)
+        for result in newest(folder / pipeline):
+            yield _shown(folder, pipeline, result)
 
 
-def _result(folder: Path, pipeline: str, kept: Kept) -> Result:
+def _shown(folder: Path, pipeline: str, result: Result) -> Shown:
     try:
-        columns, rows = first_rows(folder / pipeline, kept, SHOWN)
+        columns, rows = first_rows(folder / pipeline, result, SHOWN)
     except (OSError, pa.ArrowException) as wrong:  # it went meanwhile, or is not whole
-        return Result(pipeline, kept, [], [], f"Its file cannot be read: {wrong}")
-    return Result(pipeline, kept, columns, [[cell(value) for value in row] for row in rows])
+        return Shown(pipeline, result, [], [], f"Its file cannot be read: {wrong}")
+    return Shown(pipeline, result, columns, [[cell(value) for value in row] for row in rows])

@@ -32,6 +32,15 @@ class Question:
     moment: str | None = None
 
     @property
+    def about(self) -> str:
+        """What is asked beside the SQL, in words; empty: nothing."""
+        said = [] if self.pairs is None else [f"pairs of {self.pairs}"]
+        said += [f"where {self.where}"] if self.where else []
+        for word, at in zip(("from", "to"), self.between, strict=True):
+            said += [f"{word} {at.isoformat()}"] if at else []
+        return ", ".join([*said, *([f"as of {self.moment}"] if self.moment else [])])
+
+    @property
     def statement(self) -> str | None:
         """The SQL; of pairs alone all of them; none: nothing is asked."""
         return self.sql or (None if self.pairs is None else f"FROM {NAME}")

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pyarrow.parquet as pq
 
 from penstock.lake.serve.query import answered, as_of, mentioned
+from penstock.lake.serve.question import Question
 from penstock.lake.serve.views import View
 
 NEWEST = 20
@@ -19,12 +20,13 @@ NEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Result:
     """A result.
 
     Attributes:
         run: who asked: the run of the DAG.
         sql: what was asked.
+        about: and what beside it, in words.
         asked_at: when, ISO 8601.
         record: number of the log's record that it is as of, from 1; none: of no record.
         rows: how many.
@@ -34,6 +36,7 @@ class Kept:
 
     run: str
     sql: str
+    about: str
     asked_at: str
     record: int | None
     rows: int
@@ -47,7 +50,9 @@ class Kept:
         return cls(**told | {"notes": tuple(told["notes"])})
 
 
-def keep(folder: Path, known: Mapping[str, View], sql: str, run: str, at: datetime) -> Kept:
+def keep(
+    folder: Path, known: Mapping[str, View], question: Question, run: str, at: datetime
+) -> Result:
     """Ask, and keep what comes: ``<name>.parquet``, then ``<name>.json``; the oldest ones go.
 
     The same run writes the same files again.
@@ -55,7 +60,7 @@ def keep(folder: Path, known: Mapping[str, View], sql: str, run: str, at: dateti
     Args:
         folder: of the pipeline; made if need be.
         known: views by name.
-        sql: what is asked.
+        question: what is asked, with a statement.
         run: who asks.
         at: when.
 
@@ -63,6 +68,7 @@ def keep(folder: Path, known: Mapping[str, View], sql: str, run: str, at: dateti
         ConfigError: DuckDB refuses the question; says why.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    sql = question.statement or ""
     name = hashlib.sha256(run.encode()).hexdigest()[:16]
     fresh, rows = folder / f".{uuid4().hex[:8]}.parquet", folder / f"{name}.parquet"
     try:
@@ -75,25 +81,27 @@ def keep(folder: Path, known: Mapping[str, View], sql: str, run: str, at: dateti
     seq = as_of(known, sql)
     notes = dict.fromkeys(view.note for view in mentioned(known, sql).values() if view.note)
     record = None if seq is None else seq + 1
-    kept = Kept(run, sql, at.isoformat(), record, count, tuple(notes), rows.name)
+    result = Result(
+        run, sql, question.about, at.isoformat(), record, count, tuple(notes), rows.name
+    )
     draft = folder / f".{uuid4().hex[:8]}.json"
-    draft.write_text(json.dumps(asdict(kept)), encoding="utf-8")
+    draft.write_text(json.dumps(asdict(result)), encoding="utf-8")
     draft.replace(folder / f"{name}.json")
     for old in newest(folder)[NEWEST:]:
         for path in (folder / old.file, (folder / old.file).with_suffix(".json")):
             path.unlink(missing_ok=True)
-    return kept
+    return result
 
 
-def newest(folder: Path) -> list[Kept]:
+def newest(folder: Path) -> list[Result]:
     """All results of a pipeline, the newest first."""
-    found = [Kept.read(path) for path in folder.glob("[!.]*.json")]
+    found = [Result.read(path) for path in folder.glob("[!.]*.json")]
     return sorted(found, key=lambda each: each.asked_at, reverse=True)
 
 
-def first_rows(folder: Path, kept: Kept, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+def first_rows(folder: Path, result: Result, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Columns of a result, and its first rows."""
-    file = pq.ParquetFile(folder / kept.file)
+    file = pq.ParquetFile(folder / result.file)
     batches = file.iter_batches(batch_size=limit)
     some = next(batches, None)
     rows = [] if some is None else [tuple(row.values()) for row in some.to_pylist()]
