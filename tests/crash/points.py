@@ -22,6 +22,7 @@ WRITES = {
 APART = {
     "lake/storage/durable.py": "puts aside what a power loss left: tests/laws/test_power_loss.py",
     "lake/serve/export.py": "a person's command, beside the tables",
+    "lake/serve/results.py": "a person's question, beside the tables",
     "spark/alike.py": "files that only say whether nodes see them; gone a moment later",
     "runtime/streams/rolling.py": "turns log files over",
 }
