@@ -118,7 +118,7 @@ def test_a_past_range_is_backfilled_by_the_dialog(
 def test_a_question_is_asked_by_the_form_and_its_rows_are_seen_and_taken(
     page: Page, embedded: Embedded, airflow: Rest, screenshots: Path, tmp_path: Path
 ) -> None:
-    dialog = open_trigger(page, "query__rides", "SQL")
+    dialog = open_trigger(page, "query__rides", "One SELECT in DuckDB")
     assert dialog.get_by_text("Pairs", exact=True).count() == 0, "there is no join"
     dialog.locator("#element_sql").fill(QUESTION)
     page.screenshot(path=screenshots / "question.png")
