@@ -23,7 +23,7 @@ from tests.spark.answering import answer
 from tests.streams import write_jsonl
 
 __all__ = ["taken_at_once"]
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.all]  # two minutes; the law holds in memory each time
 EDITS, EACH, BLOCK = 20, 10, 5
 STANDS = "far"
 """A query that is asked throughout."""
