@@ -2,10 +2,12 @@
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from airflow.sdk import Param
+
+from penstock.core.window import read_instant
 
 
 def _instant(title: str, description: str) -> Param:
@@ -180,10 +182,9 @@ def _read(field: str, text: Any) -> datetime | None:
     if text is None or text == "":
         return None
     try:
-        instant = datetime.fromisoformat(text)
+        return read_instant(text)
     except (TypeError, ValueError) as wrong:
         raise ValueError(
             f"{field} is not an instant: {text}. Trigger again with a form like"
             " 2013-10-01T00:00:00+00:00."
         ) from wrong
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -19,7 +19,7 @@ from penstock.config.yaml_file import Unreadable, read_yaml
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
-from penstock.core.step import ONLY
+from penstock.core.step import ONLY, StepSpec
 from penstock.core.window import micros
 
 
@@ -89,6 +89,19 @@ class Catalog:
                     raise ConfigDriftError(name, digest, pipeline.digest)
                 return pipeline
         raise UnknownPipelineError(name, tuple(p.name for p in self.pipelines))
+
+
+def spec_of(pipeline: Pipeline, step: str) -> StepSpec:
+    """One step of a pipeline.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    try:
+        return pipeline.spec(step)
+    except KeyError:
+        known = ", ".join(pipeline.steps)
+        raise ConfigError(f"{pipeline.name} has no step {step}. Its steps: {known}.") from None
 
 
 def read_pipeline(

@@ -29,6 +29,16 @@ def micros(value: datetime | timedelta) -> int:
     return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
 
 
+def read_instant(text: str) -> datetime:
+    """The aware instant of ISO 8601; one without a zone is UTC.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
 def instant(us: int) -> datetime:
     """The aware instant of microseconds since the epoch; clamped to what a datetime holds."""
     low, high = micros(datetime(1, 1, 1, tzinfo=UTC)), micros(datetime(9999, 12, 31, tzinfo=UTC))

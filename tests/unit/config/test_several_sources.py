@@ -100,7 +100,7 @@ def test_a_pipeline_of_one_source_is_what_it_was_before_there_could_be_several(
     found = pipeline(tmp_path, ONE)
     assert found.digest == "642b255bd042"
     assert found.specs[0].fingerprint == "0f6a4c3dcaaf"
-    assert '"stream"' not in found.model_dump_json()
+    assert "stream" not in found.model_dump_json()
     assert pipeline(tmp_path, ONE + "snapshots: {late: delay > 9}").digest == found.digest
     assert found.definitions == {"": found.definition}
 

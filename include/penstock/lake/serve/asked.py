@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.marks import NO_MARKS
+from penstock.config.catalog import spec_of
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.kinds import has_part, part
@@ -45,9 +46,9 @@ def asked(
         between: left records from an event time on, and before another one; none: all.
 
     Raises:
-        ConfigError: the step is no join, or the condition cannot be read.
+        ConfigError: there is no such step, it is no join, or the condition cannot be read.
     """
-    step = pipeline.spec(name)
+    step = spec_of(pipeline, name)
     if not has_part(step.kind, NAME):
         raise ConfigError(f"{name} is no join: only of pairs the log can be asked. Write SQL alone")
     try:

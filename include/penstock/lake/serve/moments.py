@@ -6,7 +6,7 @@ picture of all of them, the same whenever it is asked for (S2J, snapshots with a
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.expression import columns_of
 from penstock.core.slack import BlockKind
 from penstock.core.step import STREAM
-from penstock.core.window import instant, micros
+from penstock.core.window import instant, micros, read_instant
 from penstock.lake.history.unread import whole
 from penstock.lake.log.blocks import LIVE, event_times, newest_seq
 from penstock.lake.log.freezes import frozen
@@ -141,11 +141,10 @@ def _at_time(tables: Tables, pipeline: Pipeline, asked: str, at: datetime) -> in
 
 def _instant(asked: str, pipeline: Pipeline) -> datetime:
     try:
-        found = datetime.fromisoformat(asked)
+        return read_instant(asked)
     except ValueError:
         names = ", ".join(pipeline.snapshots) or "none in this file"
         raise ConfigError(
             f"as of {asked}: that is no moment. Name a record by its number (1234), an event time"
             f" (2014-01-31T12:00Z), or a snapshot ({names})"
         ) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

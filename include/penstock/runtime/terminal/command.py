@@ -1,20 +1,20 @@
 """The commands that look at a pipeline and its answers; none of them needs a JVM or Airflow."""
 
 import argparse
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from penstock.config.catalog import UnknownPipelineError
+from penstock.config.catalog import UnknownPipelineError, spec_of
 from penstock.config.kept import catalog_in_force
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
-from penstock.core.step import StepSpec
+from penstock.core.window import read_instant
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal.words import console
 
@@ -39,7 +39,7 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
     from penstock.runtime.terminal.show import show_answers
 
     pipeline = pipeline_of(settings, arguments.pipeline)
-    steps = pipeline.specs if arguments.step is None else (_step(pipeline, arguments.step),)
+    steps = pipeline.specs if arguments.step is None else (spec_of(pipeline, arguments.step),)
     if arguments.beside is not None:
         from penstock.runtime.terminal.beside import show_beside
 
@@ -69,10 +69,8 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
     pipeline = pipeline_of(settings, arguments.pipeline)
     between = arguments.since, arguments.until
     question = Question(arguments.sql, arguments.pairs, arguments.where, between, arguments.as_of)
-    sql, found = (
-        question.statement,
-        known(Tables(settings.lake_uri, pipeline.name), pipeline, question),
-    )
+    found = known(Tables(settings.lake_uri, pipeline.name), pipeline, question)
+    sql = question.statement
     if sql is None:
         terminal_rows.show_views(pipeline.name, found, console())
         return 0
@@ -217,14 +215,6 @@ def pipeline_of(settings: Settings, name: str) -> Pipeline:
         raise ConfigError("\n  ".join([f"the file of {name} has problems:", *wrong])) from None
 
 
-def _step(pipeline: Pipeline, name: str) -> StepSpec:
-    try:
-        return pipeline.spec(name)
-    except KeyError:
-        known = ", ".join(pipeline.steps)
-        raise ConfigError(f"{pipeline.name} has no step {name}. Its steps: {known}.") from None
-
-
 def _key(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -234,11 +224,10 @@ def _key(text: str) -> tuple[str, str]:
 
 def _instant(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        return read_instant(text)
     except ValueError:
         said = f"{text} is not an instant, as in 2014-01-31 or 2014-01-31T12:00Z"
         raise argparse.ArgumentTypeError(said) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _positive(text: str) -> int:
