@@ -354,12 +354,13 @@ class Tables:
                     *_longs("class_1", "class_2", "class_3", "late_from_us", "late_to_us"),
                     *_longs("pairs_late", "pairs_answered", "late_total", "answered_total"),
                     *_longs("pairs_open", "answers", "compared"),
+                    *_longs("pairs_shed", "shed_total", "shed"),
                     ("published_at", INSTANT),
                 ]
             ),
             name="control",
             form=2,
-            optional=("compared",),
+            optional=("compared", "pairs_shed", "shed_total", "shed"),
         )
 
     def coverage(self, step: StepSpec) -> TableSpec:
