@@ -97,11 +97,11 @@ def test_audits_go_on_over_what_waited(
     assert audited(quick, lake, kept=True, everything=True).red == set()
     later = BEGIN + timedelta(days=1)  # all windows close
     rows = disordered(60, seed=3, apart=5.0, late_share=0.0, late_by=0.0, begin=later)
-    write_jsonl(tmp_path / "live" / "later.jsonl", rows)
-    for name in ("live", "history"):
-        (tmp_path / name).mkdir(exist_ok=True)
     lake.shed(0)
+    later_file = kept_back.home / "live" / "later.jsonl"  # its pipeline reads there
+    write_jsonl(later_file, rows)
     lake.ingest()
+    later_file.unlink()
     lake.query().run()
     waits = audited(quick, lake, kept=True)
     assert waits.red == set()
