@@ -23,6 +23,7 @@ from penstock.config.model import NAME_RULE
 from penstock.config.pipeline import RESERVED, History, Pipeline, Source
 from penstock.config.running import Correction, MicroBatch, Schedule, Soon
 from penstock.config.settings import ROOT, Settings
+from penstock.config.shed import Shed
 from penstock.config.side import SideConfig
 from penstock.config.slack import Bound, MaxDelay, Pd, PdFinal, Quality, Quantile, SlackConfig
 from penstock.config.snapshots import SnapshotConfig
@@ -95,6 +96,11 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         JoinConfig,
     ),
     ("`within` of a join", "Or one duration, before or after.", Within),
+    (
+        "`shed`",
+        "Of steps of the kinds aggregate, latest and join ([how](../how-to/shed-under-load.md)).",
+        Shed,
+    ),
     ("`window`", "`{size}`, `{size, slide}` or `{since, period}`.", WindowConfig),
     ("`slack`", "Exactly one of them.", SlackConfig),
     ("`max_delay`", "", MaxDelay),

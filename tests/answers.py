@@ -19,7 +19,7 @@ def late_sums(step: StepSpec, found: dict[ref.Pair, list[pa.Table]]) -> dict[ref
     """Late pairs summed over micro-batches: law 0 speaks of these sums."""
     layout, out = Wire(step).layout, {}
     for pair, parts in found.items():
-        total = layout.merge(pa.concat_tables(parts), "window_start")
+        total = layout.merge(pa.concat_tables(parts).drop_columns(["shed"]), "window_start")
         values = {name: column[0].as_py() for name, column in layout.finish(total).items()}
         counts = {"n_records": total["n_records"][0].as_py(), "seq": total["last_seq"][0].as_py()}
         out[pair] = values | counts
@@ -71,6 +71,17 @@ def late_by_pair(step: StepSpec, rows: pa.Table) -> dict[ref.Pair, dict[str, Any
         values = {name: column[i].as_py() for name, column in measures.items()}
         out[pair] = values | {"n_records": row["n_records"], "seq": row["last_seq"]}
     return out
+
+
+def shed_by_pair(step: StepSpec, rows: pa.Table) -> dict[ref.Pair, tuple[int, int]]:
+    """How many pairs rows of ``late`` count by window start and key, and their last position."""
+    by = ["window_start", *step.key_names]
+    sums = rows.group_by(by).aggregate([("n_records", "sum"), ("last_seq", "max")])
+    starts = pc.cast(sums["window_start"], pa.int64()).to_pylist()
+    return {
+        (start, tuple(row[k] for k in step.key_names)): (row["n_records_sum"], row["last_seq_max"])
+        for start, row in zip(starts, sums.to_pylist(), strict=True)
+    }
 
 
 def events_of(tables: Tables, pipeline: Pipeline) -> list[dict[str, Any]]:

@@ -165,11 +165,17 @@ class Log:
         records: by position; none: refused.
         marks: as the join counts them, us.
         history: the last position before the step's epoch.
+        sheds: what was decided to shed, as positions and ratios.
     """
 
     records: list[Row | None]
     marks: list[int]
     history: int
+    sheds: list[tuple[int, int]]
+
+    def is_shed(self, seq: int) -> bool:
+        """Whether the stream left a record out."""
+        return seq > self.history and ref.is_shed(self.sheds, seq)
 
 
 def logged(lake: Lake) -> Log:
@@ -197,7 +203,7 @@ def logged(lake: Lake) -> Log:
         size = oracle.window.size
         marks += [each.watermark // size * size for each in judged[:-1]]
     end = at.sealed.seq + 1
-    return Log(records[:end], marks[:end], at.epoch.seq)
+    return Log(records[:end], marks[:end], at.epoch.seq, lake.sheds())
 
 
 def _logged_of_two(lake: Lake) -> Log:
@@ -233,7 +239,7 @@ def _logged_of_two(lake: Lake) -> Log:
             silent[stream] = block.kind
             mark = risen()
     end = at.sealed.seq + 1
-    return Log(records[:end], marks[:end], at.epoch.seq)
+    return Log(records[:end], marks[:end], at.epoch.seq, lake.sheds())
 
 
 def _window(lake: Lake) -> ref.Window:
@@ -272,7 +278,8 @@ def true_timely(log: Log, case: Case) -> set[Pair]:
             kept = case.back(one["event_time"]) + case.after >= mark
         else:
             kept = other["event_time"] >= earliest(mark, case) - case.before
-        if kept and newer > log.history:
+        shed = log.is_shed(left) or log.is_shed(right)
+        if kept and newer > log.history and not shed:
             found.add((left, right))
     return found
 
@@ -287,10 +294,11 @@ def earliest(mark: int, case: Case) -> int:
 
 
 def late_in(log: Log, case: Case) -> list[int]:
-    """Positions of records behind the watermark."""
+    """Positions of records behind the watermark, or shed."""
     return [
         seq for seq, record in enumerate(log.records)
-        if record and seq > log.history and record["event_time"] < log.marks[seq]
+        if record and seq > log.history
+        and (record["event_time"] < log.marks[seq] or log.is_shed(seq))
         and all(record[key] is not None for key in case.keys)
     ]  # fmt: skip
 
@@ -314,6 +322,9 @@ def check_stream(lake: Lake, case: Case) -> int:
     found, late = late_at(lake.tables, lake.step, at, []), late_in(log, case)
     assert sorted(found["last_seq"].to_pylist()) == late
     assert sum(last.late for last in at.lasts) == len(late)
+    shed = [row["last_seq"] for row in found.to_pylist() if row["reason"] == "shed"]
+    assert sorted(shed) == [seq for seq in late if log.is_shed(seq)]
+    assert sum(last.shed for last in at.lasts) == len(shed)
     taken = [r for r in log.records[log.history + 1 :] if r]
     assert sum(last.answered for last in at.lasts) == len(taken) - len(late)
     return len(timely)

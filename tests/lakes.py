@@ -30,14 +30,16 @@ from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.view import late_at
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.through import run_through
+from penstock.lake.log import proposed
 from penstock.lake.log.blocks import HISTORY, LIVE, next_block, slack_changes
 from penstock.lake.proof.observed import classes
 from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import start_epochs
 from penstock.spark.corrector import Corrector
 from tests import reference as ref
-from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
+from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair, shed_by_pair
 from tests.arriving import arrivals
 from tests.doubles import Death, Killed, RisingClock, lose_memory
 from tests.local import LocalPrefix, LocalQuery
@@ -121,6 +123,17 @@ class Lake:
             self.oracle.keys, self.oracle.window, self.oracle.measures, slack, self.oracle.where
         )
 
+    def sheds(self) -> list[tuple[int, int]]:
+        """What was decided to shed, as positions and ratios."""
+        rows = read_table(Table(self.tables.decisions()))
+        mine = rows.filter(pc.equal(rows["step"], f"shed {self.name}")).sort_by("block").to_pylist()
+        said = [row["value"].split("@") for row in mine if row["what"] == "shed"]
+        return [(int(seq), int(ratio)) for ratio, seq in said]
+
+    def shed(self, ratio: int) -> None:
+        """Ask for another ratio, as a host that is behind does."""
+        proposed.shed(self.tables, f"shed {self.name}", ratio, "a test", self.clock)
+
     def check(self) -> None:
         """Every law at the newest sealed position."""
         blocks = blocks_of(self.tables, self.pipeline, streams=self.step.streams)
@@ -134,16 +147,19 @@ class Lake:
         spec, oracle = at.epoch.slack, self.epoch_oracle()
         steered = any(slack.policy == "steered" for slack in oracle.slack)
         begun = None if steered or spec is None else ref.Slack(spec.policy.value, spec.span)
-        expected = ref.run(oracle, blocks[: at.sealed.block], at.epoch.block, begun)
+        expected = ref.run(oracle, blocks[: at.sealed.block], at.epoch.block, begun, self.sheds())
         assert at.sealed.state.watermark == expected.watermarks[-1]
         timely = rows_by_pair(step, timely_answers(tables, step), "through_seq")
         assert_same(expected.timely, timely)
-        late = late_by_pair(step, late_at(tables, step, at, layout_of(step).fields))
-        assert_same(expected.late, late)
+        rows = late_at(tables, step, at, layout_of(step).fields)
+        shed = pc.equal(rows["reason"], "shed")
+        assert_same(expected.late, late_by_pair(step, rows.filter(pc.invert(shed))))
+        assert shed_by_pair(step, rows.filter(shed)) == expected.shed
         assert at.sealed.open_pairs == expected.open_pairs
         kept = balance_at(tables, step, at)
         assert kept.on_time == sum(a.n_records for a in expected.timely.values())
         assert kept.late == sum(a.n_records for a in expected.late.values())
+        assert kept.shed == sum(count for count, _ in expected.shed.values())
         assert list(classes(tables, step, at).values()) == expected.classes
         settled = expected.corrected.keys() - self.pending(at)
         planned, done = plans(tables, step)
@@ -162,10 +178,8 @@ class Lake:
             if plan.number in done and plan.reason != BACKFILL:
                 for pair in self._touched(plan, at):
                     seen[pair] = max(seen.get(pair, -1), plan.through_seq)
-        late = late_by_pair(
-            self.step, late_at(self.tables, self.step, at, layout_of(self.step).fields)
-        )
-        return {pair for pair, row in late.items() if row["seq"] > seen.get(pair, -1)}
+        rows = late_at(self.tables, self.step, at, [])
+        return {p for p, (_, seq) in shed_by_pair(self.step, rows).items() if seq > seen.get(p, -1)}
 
     def _touched(self, plan: CorrectionPlan, at: Position) -> list[ref.Pair]:
         rows = touched(self.tables, self.step, plan, at)
@@ -273,6 +287,9 @@ def meanwhile(table: str, other: Callable[[], Any], *, after: bool = False) -> I
 class World:
     """Processes over one lake that take one commit at a time and may die before or after each."""
 
+    sheds = False
+    """Whether its host sheds, now more, now less."""
+
     def __init__(
         self, home: Path, case: tuple[Any, ref.Step], seed: int, longer: int = 1, **overrides: Any
     ) -> None:
@@ -310,7 +327,7 @@ class World:
         """One process does one thing, or dies of it."""
         what = self.draw.choice(
             [self.arrive, self.take, self.take, self.preload, self.answer, self.answer,
-             self.correct, self.change_slack]
+             self.correct, self.change_slack, *([self.shed] if self.sheds else [])]
         )  # fmt: skip
         try:
             what()
@@ -367,6 +384,11 @@ class World:
         self._query = None
         self.counts["slack"] += 1
 
+    def shed(self) -> None:
+        """The host is behind, or is so no more."""
+        self.lake.shed(self.draw.choice([0, 5, 30, 100]))
+        self.counts["sheds"] = self.counts.get("sheds", 0) + 1
+
     def forget(self) -> None:
         """Spark's checkpoint is lost, in part or as a whole."""
         self.counts["losses"] += 1
@@ -387,3 +409,9 @@ class World:
         """Whether the watermark is beyond all."""
         at = position(self.lake.tables, self.lake.step)
         return at is not None and at.sealed.state.watermark == FOREVER
+
+
+class Shedding(World):
+    """As any world, and its host is behind now and then."""
+
+    sheds = True

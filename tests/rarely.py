@@ -5,6 +5,6 @@ from typing import Any
 import pytest
 
 
-def rare(value: Any) -> Any:
-    """A parameter of such a case."""
-    return pytest.param(value, marks=pytest.mark.all)
+def rare(*values: Any) -> Any:
+    """The parameters of such a case."""
+    return pytest.param(*values, marks=pytest.mark.all)

@@ -7,6 +7,7 @@ where the door refused it (it keeps its number). Position in the whole stream = 
     answers = run(step, blocks)
     answers.timely     what the speed layer publishes, as a function of the log alone
     answers.late       pairs (record, window) that came after their window had closed
+    answers.shed       how many pairs were shed, and the last position of them
     answers.corrected  the answers in force once every late pair is repaired
 """
 
@@ -121,6 +122,7 @@ class Answers:
 
     timely: dict[Pair, Answer] = field(default_factory=dict)
     late: dict[Pair, Answer] = field(default_factory=dict)
+    shed: dict[Pair, tuple[int, int]] = field(default_factory=dict)
     corrected: dict[Pair, Answer] = field(default_factory=dict)
     preloaded: dict[Pair, Answer] = field(default_factory=dict)
     watermarks: list[int] = field(default_factory=list)
@@ -256,10 +258,26 @@ def start_mark(step: Step, blocks: Sequence[Block], start: int, begun: Slack | N
     return mark
 
 
+def is_shed(sheds: Sequence[tuple[int, int]], seq: int) -> bool:
+    """Whether a position is in the sample of the ratio in force there, per cent.
+
+    ``sheds``: positions from which on a ratio holds, in order.
+    """
+    ratio = next((ratio for first, ratio in reversed(sheds) if first <= seq), 0)
+    return (seq % 2**31 * 2_654_435_761) % 2**32 < ratio * 2**32 // 100
+
+
 def run(  # noqa: C901, PLR0912, PLR0915  in one piece, as one reads it
-    step: Step, blocks: Sequence[Block], start: int = 0, begun: Slack | None = None
+    step: Step,
+    blocks: Sequence[Block],
+    start: int = 0,
+    begun: Slack | None = None,
+    sheds: Sequence[tuple[int, int]] = (),
 ) -> Answers:
-    """Every answer of a step that started before block ``start``, with slack ``begun``."""
+    """Every answer of a step that started before block ``start``, with slack ``begun``.
+
+    Of ``sheds``, as for ``is_shed``: such a record comes too late for all of its windows.
+    """
     out = Answers()
     ends = _last_seqs(blocks)
     first = mark = start_mark(step, blocks, start, begun)
@@ -277,12 +295,16 @@ def run(  # noqa: C901, PLR0912, PLR0915  in one piece, as one reads it
         judged.append(marks)
     on_time: dict[Pair, list[Record]] = defaultdict(list)
     late: dict[Pair, list[tuple[int, Record]]] = defaultdict(list)
+    shed: dict[Pair, list[int]] = defaultdict(list)
     every: dict[Pair, list[Record]] = defaultdict(list)
     old: dict[Pair, list[Record]] = defaultdict(list)
     seq = -1
     for i, block in enumerate(blocks):
         for record, judge in zip(block.records, judged[i], strict=False):
             seq, in_force = seq + 1, judge.watermark
+            gone = i >= start and is_shed(sheds, seq)
+            if gone:
+                in_force = ALWAYS
             if record is None or step.where(record) is not True:
                 continue
             key = tuple(record[k] for k in step.keys)
@@ -303,6 +325,8 @@ def run(  # noqa: C901, PLR0912, PLR0915  in one piece, as one reads it
                     on_time[pair].append(row)
                 elif i < start:
                     old[pair].append(row)
+                elif gone:
+                    shed[pair].append(seq)
                 else:
                     late[pair].append((seq, row))
     reached = [mark for mark, _ in closed_at]  # it never falls
@@ -314,6 +338,7 @@ def run(  # noqa: C901, PLR0912, PLR0915  in one piece, as one reads it
             out.timely[pair] = answer_of(step, records, closed_at[closing][1])
     for pair, found in late.items():
         out.late[pair] = answer_of(step, [r for _, r in found], max(s for s, _ in found))
+    out.shed = {pair: (len(found), max(found)) for pair, found in shed.items()}
     before = ends[start - 1] if start else -1
     out.preloaded = {pair: answer_of(step, records, before) for pair, records in old.items()}
     for pair, records in every.items():

@@ -29,6 +29,7 @@ from penstock.columns.packets import (
 from penstock.columns.types import ARROW, INSTANT
 from penstock.columns.watermark import after_each, closings
 from penstock.core.measure import ColumnType
+from penstock.core.shedding import between
 from penstock.core.side import SideTable
 from penstock.core.slack import BlockKind
 from penstock.core.slack import WatermarkState as State
@@ -86,6 +87,7 @@ class Answered:
 
     timely: dict[ref.Pair, dict[str, Any]] = field(default_factory=dict)
     late: dict[ref.Pair, list[pa.Table]] = field(default_factory=dict)
+    shed: dict[ref.Pair, tuple[int, int]] = field(default_factory=dict)
     open_pairs: int = 0
     batches: int = 0
     classes: Classes = field(default_factory=Classes)
@@ -140,7 +142,13 @@ def folded(step: StepSpec, blocks: Sequence[ref.Block], state: State) -> Iterato
 
 
 def answer(
-    step: StepSpec, blocks: Sequence[ref.Block], cuts: Sequence[int], *, shards: int, pieces: int
+    step: StepSpec,
+    blocks: Sequence[ref.Block],
+    cuts: Sequence[int],
+    *,
+    shards: int,
+    pieces: int,
+    sheds: Sequence[tuple[int, int]] = (),
 ) -> Answered:
     """The speed layer over blocks, cut into micro-batches before the blocks ``cuts``."""
     events, out, states = events_of(step, blocks), Answered(), dict[int, Any]()
@@ -152,7 +160,8 @@ def answer(
             found += whole[n].marks
             at = whole[n].first + len(blocks[n].records)
             note(found, at, whole[n].after.watermark, step.window)
-        marks = Marks.of(found)
+        until = whole[hi - 1].first + len(blocks[hi - 1].records) - 1
+        marks = Marks.of(found, between(sheds, first.first, until))
         ids = tuple(range(shards))
         at = StepOffset(0, number, hi, -1, last.after, "", ids, marks.to_text())
         tick = Tick(step.name, first.before.watermark, 0, at, 0, "")
@@ -182,10 +191,14 @@ def _note(step: StepSpec, found: pa.Table, out: Answered) -> None:
         assert pair not in out.timely, f"two timely answers of {pair}"
         values = {name: column[i].as_py() for name, column in measures.items()}
         out.timely[pair] = values | {"n_records": row["n_records"], "seq": row["last_seq"]}
-    late = table_in(found, LATE, wire.answers)
+    late = table_in(found, LATE, wire.late)
     for i, row in enumerate(late.to_pylist()):
         pair = (row["window_start"], tuple(row[k] for k in step.key_names))
-        out.late.setdefault(pair, []).append(late.slice(i, 1))
+        if row["shed"]:
+            count, last = out.shed.get(pair, (0, -1))
+            out.shed[pair] = count + row["n_records"], max(last, row["last_seq"])
+        else:
+            out.late.setdefault(pair, []).append(late.slice(i, 1))
     told = [Status.from_json(content) for content in messages_in(found, STATUS)]
     out.open_pairs = sum(status.open_pairs for status in told)
     for status in told:

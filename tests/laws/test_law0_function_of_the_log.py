@@ -44,6 +44,30 @@ def test_any_cut_gives_the_answers_of_the_log(
     assert counted.late_to_us == max(late, default=None)
 
 
+@pytest.mark.parametrize("name", CASES)
+@given(
+    stream=small_streams(),
+    cuts=st.sets(st.integers(1, 40)),
+    sheds=st.dictionaries(st.integers(0, 60), st.integers(0, 100), max_size=4),
+)
+def test_what_is_shed_came_too_late_for_all(
+    name: str, stream: list, cuts: set[int], sheds: dict[int, int]
+) -> None:
+    step, changes = case(name), sorted(sheds.items())
+    blocks = [ref.Block(records, kind, live) for kind, live, records in stream]
+    if not blocks or not step.spec.sheds:
+        return
+    expected = ref.run(step.oracle, blocks, sheds=changes)
+    inside = sorted(c for c in cuts if c < len(blocks))
+    found = answer(step.spec, blocks, inside, shards=2, pieces=1, sheds=changes)
+    assert_same(expected.timely, found.timely)
+    assert_same(expected.late, late_sums(step.spec, found.late))
+    assert found.shed == expected.shed
+    assert found.open_pairs == expected.open_pairs
+    counted = found.classes
+    assert [counted.class_1, counted.class_2, counted.class_3] == expected.classes
+
+
 @given(stream=small_streams(most=30, block=3))
 def test_every_block_alone_and_all_at_once_agree_to_the_last_bit(stream: list) -> None:
     step = case("codes")

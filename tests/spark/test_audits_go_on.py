@@ -11,7 +11,8 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.proof import scope
 from penstock.spark import chunks
 from tests.forgery import audited
-from tests.lakes import World
+from tests.lakes import Shedding, World
+from tests.rarely import rare
 from tests.spark.conftest import lived
 from tests.steps import case_of
 
@@ -42,8 +43,10 @@ def assert_same(spark: SparkSession, world: World) -> bool:
     return not some.row["everything"]
 
 
-def the_same_throughout(spark: SparkSession, home: Path, seed: int) -> int:
-    world, went_on = World(home, case_of(seed), seed), 0
+def the_same_throughout(
+    spark: SparkSession, home: Path, seed: int, kind: type[World] = World
+) -> int:
+    world, went_on = kind(home, case_of(seed), seed), 0
     for _ in lived(world, STEPS, AUDITS):
         if world.draw.random() < 0.3:
             maintain_pipeline(world.lake.tables, world.lake.pipeline)
@@ -56,6 +59,11 @@ def test_audits_that_go_on_say_the_same_as_audits_of_everything(
     quick: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     assert the_same_throughout(quick, tmp_path, seed) > 0
+
+
+@pytest.mark.parametrize("seed", [4, rare(5), rare(6)])
+def test_the_same_where_records_are_shed(quick: SparkSession, tmp_path: Path, seed: int) -> None:
+    assert the_same_throughout(quick, tmp_path, seed, Shedding) > 0
 
 
 @pytest.mark.all

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -318,10 +317,7 @@ class Pipeline(Snapshots, Intake, Named):
         Raises:
             ValueError: an expression is wrong; ``Catalog`` reports it with its line.
         """
-        return tuple(
-            replace(step.spec(name, self.given_to(step)), streams=step.streams)
-            for name, step in self.steps.items()
-        )
+        return tuple(step.whole(name, self.given_to(step)) for name, step in self.steps.items())
 
     def given_to(self, step: StepConfig) -> Given:
         """What a step is given: columns of the streams that it reads."""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -17,6 +17,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.expression import Column, Expression
 from penstock.core.kinds import KINDS, USUAL, part
 from penstock.core.measure import ColumnType
+from penstock.core.shedding import Shedding
 from penstock.core.side import SideTable
 from penstock.core.step import StepSpec
 from penstock.core.window import WindowSpec, micros
@@ -108,6 +109,10 @@ class StepConfig(Model):
     def spec(self, name: str, given: Given) -> StepSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
 
+    def whole(self, name: str, given: Given) -> StepSpec:
+        """The same, with what every kind has."""
+        return replace(self.spec(name, given), streams=self.streams, shed=self.shedding)
+
     @abstractmethod
     def own_problems(self, given: Given) -> Iterator[Said]:
         """Everything wrong with the kind's own part."""
@@ -124,6 +129,11 @@ class StepConfig(Model):
     def streams(self) -> tuple[str, ...]:
         """Names of the streams that it reads; none: of the only one."""
         return () if self.stream is None else (self.stream,)
+
+    @property
+    def shedding(self) -> Shedding | None:
+        """What it may leave to the correction under load; none: nothing."""
+        return None
 
     @property
     def compares(self) -> str:

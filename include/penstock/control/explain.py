@@ -161,7 +161,7 @@ def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
     where = None if spec.where is None else config.where
     return StepPlan(
         spec.name, spec.key_names, where, window, values, spec.slack, config.quality,
-        config.compares, config.late, config.found_by(pipeline.given_to(config)),
+        config.compares, config.late, config.found_by(pipeline.given_to(config)), spec.shed,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.config.slack import Quality
+from penstock.core.shedding import Shedding
 from penstock.core.slack import SlackSpec
 
 
@@ -76,6 +77,7 @@ class StepPlan:
         compares: each record with what; empty: it answers windows.
         late: then, which records are, and what becomes of them, with ``{correction}`` for when.
         found_by: what partners are looked up by; empty: it has none.
+        shed: what it may leave to the correction under load; none: nothing.
     """
 
     name: str
@@ -88,6 +90,7 @@ class StepPlan:
     compares: str = ""
     late: str = ""
     found_by: str = ""
+    shed: Shedding | None = None
 
 
 @dataclass(frozen=True, slots=True)

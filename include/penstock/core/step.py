@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from penstock.core import identity
 from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
+from penstock.core.shedding import Shedding
 from penstock.core.side import Declared, SideJoin
 from penstock.core.slack import SlackSpec
 from penstock.core.window import WindowSpec
@@ -31,6 +32,8 @@ class StepSpec(ABC):
         window: the spans of event time answered for.
         slack: how far the watermark stays behind; not part of the fingerprint.
         streams: names of those whose records it takes; none: there is only one.
+        shed: what it may leave to the correction under load, not part of the fingerprint; none:
+            nothing.
     """
 
     kind: ClassVar[str]
@@ -40,6 +43,8 @@ class StepSpec(ABC):
     take answers back, and records are counted, not pairs; else on those of its window alone."""
     by_reach: ClassVar[bool] = False
     """Whether, of these, it hangs on two records near in time alone: a late one only adds some."""
+    sheds: ClassVar[bool] = False
+    """Whether it may shed records: a late one then means to it what one of no time means."""
     excludes: ClassVar[bool] = False
     """Whether it may leave records out, since code of the user's fails on them."""
     told_by: ClassVar[tuple[str, ...]] = ()
@@ -51,6 +56,7 @@ class StepSpec(ABC):
     window: WindowSpec
     slack: SlackSpec
     streams: tuple[str, ...] = field(default=(), kw_only=True)
+    shed: Shedding | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -65,6 +71,10 @@ class StepSpec(ABC):
     @abstractmethod
     def canonical(self) -> dict[str, Any]:
         """The kind's part of the canonical form (``core.identity``), of plain values."""
+
+    def open_after(self, watermark: int) -> int:
+        """Windows that end after this instant may yet get answers at a watermark, us."""
+        return watermark
 
     @property
     def by_span(self) -> bool:

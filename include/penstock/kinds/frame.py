@@ -80,6 +80,7 @@ class Reduced:
         late, answers: results, as ``late`` and ``answers`` of its wire.
         open_pairs, late_pairs, answered_pairs: how many (record, window) pairs are still open,
             were late, are answered.
+        shed_pairs: of the late ones those that were shed.
         classes: of records, as far as the state tells them.
         compared: candidates that were looked at; none: it looks for no partners.
     """
@@ -91,6 +92,7 @@ class Reduced:
     answered_pairs: int
     classes: Classes = field(default_factory=Classes)
     compared: int | None = None
+    shed_pairs: int = 0
 
 
 class Results(Protocol):

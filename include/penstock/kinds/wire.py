@@ -10,6 +10,9 @@ from penstock.columns.types import ARROW
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 
+SHED = pa.field("shed", pa.int64())
+"""Column of late rows: 1 for pairs that were shed, 0 for those that came too late."""
+
 
 @dataclass(frozen=True)
 class Way:

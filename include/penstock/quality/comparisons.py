@@ -32,6 +32,7 @@ COUNTS: tuple[str, ...] = (
     "pairs_events",
     "pairs_on_time",
     "pairs_late",
+    "pairs_shed",
     "pairs_open",
     "pairs_preloaded",
     "pairs_excluded",

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, micros
-from penstock.lake.history.position import BACKFILL, LATE, SPEED, Position
+from penstock.lake.history.position import BACKFILL, LATE, SHED, SPEED, Position
 from penstock.lake.proof.retrace import Plans, read_plans
 from penstock.lake.proof.scope import Scope
 from penstock.lake.storage.commit import Table
@@ -23,7 +23,7 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.faults import counts_up, faults, of_the_last, shared
 from penstock.spark.frames import Frames
 from penstock.spark.scoped import changed, inside
-from penstock.spark.truth import recomputed, records, truth_of
+from penstock.spark.truth import ever_shed, recomputed, records, truth_of
 
 
 class Comparison:
@@ -43,6 +43,7 @@ class Comparison:
         self.step, self.at, self.scope, self.finished = step, at, scope, finished
         self.by = ["window_start", *step.identity_names]
         self.done = at.done
+        self.sheds = bool(ever_shed(tables, step, at))
 
     def _sealed(self, frame: DataFrame) -> DataFrame:
         """Rows of sealed micro-batches, with what those took and closed, if that is covered."""
@@ -78,7 +79,7 @@ class Comparison:
         other = other.withColumn("ok$", self._repair_fits(fits))
         finished = F.col("plan").isin(sorted(self.done))
         names = [*self.by, *(v.name for v in self.step.values), "n_records", "revision",
-                 "reason", "through_seq", "plan"]  # fmt: skip
+                 "reason", "through_seq", "plan", "published_at"]  # fmt: skip
         ok = F.coalesce("ok$", F.lit(False)).alias("ok$")
         none = F.lit(None).cast("long")
         return speed.select(
@@ -165,7 +166,8 @@ class Comparison:
         timely = known & (reason == SPEED)
         told = F.when(known & (reason == BACKFILL), F.struct(through, "n_records"))
         shown = F.struct(*(F.col(v.name) for v in step.values), "n_records")
-        says = F.when(known, F.struct("through_seq", shown.alias("content")))
+        counts = known & (reason != SPEED) if self.sheds else known  # closed and corrected at once
+        says = F.when(counts, F.struct("through_seq", shown.alias("content")))
         newest = F.when(known, F.struct("through_seq", "revision"))
         corrected = F.struct(
             "revision", F.col("planned$").alias("planned"), F.col("done$").alias("done")
@@ -174,13 +176,14 @@ class Comparison:
             F.max_by(content, newest).alias("c$"),
             F.max(F.when(known & (reason != SPEED), through)).alias("repaired$"),
             F.sum(F.when(timely, F.col("n_records"))).alias("on_time$"),
+            F.max(F.when(timely, F.col("published_at"))).alias("told$"),
             F.sum(F.when(timely & (F.col("new$") > 0), F.col("n_records"))).alias("on_time_new$"),
             F.collect_list(told).alias("histories$"),
             F.count(F.when(timely, 1)).alias("timely$"),
             F.count(F.when(reason != SPEED, 1)).alias("corrections$"),
             F.count_distinct(F.when(reason != SPEED, F.col("plan"))).alias("plans$"),
             F.collect_set(says).alias("says$"),
-            F.collect_set(F.when(known, through)).alias("prefixes$"),
+            F.collect_set(F.when(counts, through)).alias("prefixes$"),
             F.collect_set("revision").alias("revisions$"),
             F.collect_list(F.when(reason == LATE, corrected)).alias("rows$"),
             F.bool_and("ok$").alias("ok$"),
@@ -201,6 +204,7 @@ class Comparison:
             "repaired$",
             "on_time$",
             "on_time_new$",
+            "told$",
             of_the_last("histories$").alias("preloaded$"),
             doubled.alias("doubled$"),
             (~F.col("ok$") | ~counts_up(F.col("revisions$")) | shared("rows$")).alias("forged$"),
@@ -209,6 +213,7 @@ class Comparison:
     def rows(self) -> DataFrame:
         """Truth beside the answer in force, with what still waits and what is wrong."""
         step, at, came = self.step, self.at, F.col("new$") > 0
+        shed = F.col("reason") == SHED
         waiting = (
             self._late()
             .groupBy(*self.by)
@@ -218,6 +223,8 @@ class Comparison:
                 F.sum("n_records").alias("late$"),
                 F.sum(F.when(came, F.col("n_records"))).alias("late_new$"),
                 F.max(F.when(came, F.col("last_seq"))).alias("last_new$"),
+                F.sum(F.when(shed, F.col("n_records"))).alias("shed$"),
+                F.sum(F.when(shed & came, F.col("n_records"))).alias("shed_new$"),
             )
         )
         truth = recomputed(
@@ -231,8 +238,12 @@ class Comparison:
         end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")
         closed = F.unix_micros(end) <= F.lit(self.scope.watermark)
         taken = F.greatest(F.coalesce("repaired$", F.lit(-1)), F.lit(self.finished.settled))
-        pending = F.coalesce(F.col("last_seq$") > taken, F.lit(False))
+        was_open = F.unix_micros(end) > F.lit(self.finished.settled_us)
+        kept_back = (F.col("shed$") > 0) & was_open & F.col("repaired$").isNull()
+        kept_back = F.coalesce(kept_back, F.lit(False))
+        pending = closed & (F.coalesce(F.col("last_seq$") > taken, F.lit(False)) | kept_back)
         waits, since = self.history_waits, F.col("waits_since$")
+        since = F.when(kept_back, F.greatest(since, "told$")).otherwise(since)
         if waits:  # it is owed from the start on
             before = F.unix_micros(end) <= F.lit(at.epoch.state.watermark)
             owed = before & F.col("found$").isNull()
@@ -253,8 +264,11 @@ class Comparison:
         late = (F.coalesce(late_found, none) != must_late) | ~last_found.eqNullSafe(
             F.col("must_last_seq$")
         )
+        shed_found = F.coalesce(F.when(mine, F.col("shed_new$")).otherwise(F.col("shed$")), none)
+        late |= shed_found != F.coalesce("must_shed$", none)
         return (
             both.withColumn("closed$", closed)
+            .withColumn("reached$", closed & F.col("last_seq$").isNotNull())
             .withColumn("excluded$", none)
             .withColumn("exclusion_wrong$", F.lit(False))
             .withColumn("pending$", pending)

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.core.window import micros
+from penstock.lake.history.position import SHED
 from penstock.lake.history.view import excluded_at, excluded_since
 from penstock.spark.compare import Comparison
 from penstock.spark.faults import faults
@@ -13,7 +14,7 @@ from penstock.spark.sides import sides_of
 from penstock.spark.truth import records, truth_of
 
 LATE = ("late", "must_late", "must_last_seq", "last_seq", "must_exclude")
-COUNTED = ("new", "on_time_new", "late_new", "preloaded", "excluded")
+COUNTED = ("new", "on_time_new", "late_new", "shed_new", "preloaded", "excluded")
 """Columns that rows of other comparisons count; no alarm does."""
 
 
@@ -52,11 +53,20 @@ class AlarmComparison(Comparison):
         step, at = self.step, self.at
         both = truth.join(self._in_force(), self.by, "full_outer")
         both = both.join(must.withColumn("must$", F.lit(True)), self.by, "full_outer")
-        waits = self._late().where(F.col("last_seq") > F.lit(self.finished.settled))
-        waits = waits.groupBy(*step.key_names).agg(F.min("published_at").alias("waits_since$"))
+        settled, least = self.finished.settled, step.open_after(self.finished.settled_us)
+        new = F.col("last_seq") > F.lit(settled)
+        near = (F.col("reason") == SHED) & (F.unix_micros("window_end") > F.lit(least))
+        waits = self._late().where(new | near).groupBy(*step.key_names)
+        waits = waits.agg(
+            F.min(F.when(new, F.col("published_at"))).alias("waits_since$"),
+            F.bool_or(near).alias("shed_near$"),
+        )
         keys = [*step.key_names]
         both = both.join(waits, keys, "left") if keys else both.crossJoin(waits)
         pending, since = F.col("waits_since$").isNotNull(), F.col("waits_since$")
+        if step.sheds:
+            newer = reduce(F.greatest, map(F.col, step.told_by)) > F.lit(settled)
+            pending |= F.coalesce(F.col("shed_near$"), F.lit(False)) & newer
         if self.history_waits:
             made = reduce(F.greatest, map(F.col, step.told_by))
             owed = (made <= F.lit(at.epoch.seq)) & F.col("found$").isNull()
@@ -82,8 +92,7 @@ class AlarmComparison(Comparison):
             shown.alias("found$"),
             F.coalesce(alike, F.lit(False)).alias("same$"),
             timely.alias("timely_wrong$"),
-            F.lit(False).alias("late_wrong$"),
-            F.lit(False).alias("exclusion_wrong$"),
+            *(F.lit(False).alias(n) for n in ("late_wrong$", "exclusion_wrong$", "reached$")),
             *(F.lit(None).cast("long").alias(f"{n}$") for n in LATE),
             *(F.lit(0).cast("long").alias(f"{n}$") for n in COUNTED),
         )
@@ -92,18 +101,25 @@ class AlarmComparison(Comparison):
         """Late records by window and key, as they stand and as they must."""
         by = ["window_start", *self.step.key_names]
         stand = self._late().groupBy(*by).agg(
-            F.sum("n_records").alias("late$"), F.max("last_seq").alias("stands$")
+            F.sum("n_records").alias("late$"), F.max("last_seq").alias("stands$"),
+            F.sum(F.when(F.col("reason") == SHED, F.col("n_records"))).alias("sheds$"),
         )  # fmt: skip
+        shed = F.col("shed$") if self.step.sheds else F.lit(False)
         must = must.groupBy(*by).agg(
-            F.count(F.lit(1)).alias("must_late$"), F.max("arrival_seq").alias("must_last_seq$")
-        )
+            F.count(F.lit(1)).alias("must_late$"), F.max("arrival_seq").alias("must_last_seq$"),
+            F.sum(F.when(shed, 1)).alias("must_shed$"),
+        )  # fmt: skip
         both = must.join(stand, by, "full_outer")
         wrong = ~F.col("late$").eqNullSafe(F.col("must_late$")) | ~F.col("stands$").eqNullSafe(
             F.col("must_last_seq$")
         )
-        counted = F.coalesce("late$", F.lit(0)).alias("late_new$")
+        wrong |= ~F.col("sheds$").eqNullSafe(F.col("must_shed$"))
+        counted = [
+            F.coalesce(f"{said}$", F.lit(0)).alias(f"{name}_new$")
+            for said, name in (("late", "late"), ("sheds", "shed"))
+        ]
         names = [*by, "late$", "must_late$", "must_last_seq$"]
-        return _no_answers(both.select(*names, counted, wrong.alias("late_wrong$")))
+        return _no_answers(both.select(*names, *counted, wrong.alias("late_wrong$")))
 
     def _left_out(self, found: DataFrame, fails: DataFrame | None) -> DataFrame:
         """Records that are left out and need not be, or the other way round."""
@@ -135,7 +151,8 @@ class AlarmComparison(Comparison):
 
 
 def _no_answers(rows: DataFrame) -> DataFrame:
-    named = ("closed$", "pending$", "found$", "same$", "timely_wrong$", "doubled$", "forged$")
+    named = ("closed$", "pending$", "found$", "same$", "timely_wrong$", "doubled$", "forged$",
+             "reached$")  # fmt: skip
     for name in named:
         rows = rows.withColumn(name, F.lit(False))
     return rows

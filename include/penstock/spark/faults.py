@@ -47,7 +47,7 @@ def faults() -> Column:
     settled = F.col("closed$") & ~F.col("pending$")
     found = F.coalesce("found$", F.lit(False))
     extra = found & (F.col("n_records").isNull() | ~F.col("closed$"))
-    reached = F.col("last_seq$").isNotNull() & ~F.col("pending$") & ~found
+    reached = F.col("reached$") & ~F.col("pending$") & ~found
     conditions = {
         EXTRA: extra,
         MISSING: settled & ~found & F.col("n_records").isNotNull(),

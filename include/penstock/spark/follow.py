@@ -7,9 +7,10 @@ from typing import Any
 from penstock.columns.marks import Marks
 from penstock.core.controller import Measured
 from penstock.core.crash import reached
+from penstock.core.shedding import Shed, between
 from penstock.core.slack import BlockSummary, SlackChange
 from penstock.core.step import StepSpec
-from penstock.lake.history.generation import Generation
+from penstock.lake.history.generation import Generation, numbered
 from penstock.lake.history.offset import StepOffset
 from penstock.lake.log.blocks import (
     EventTimes,
@@ -20,6 +21,7 @@ from penstock.lake.log.blocks import (
     summaries,
 )
 from penstock.lake.log.joint import fold_over
+from penstock.lake.log.sheds import sheds_of
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Tail
 from penstock.lake.storage.tables import Tables
@@ -102,7 +104,8 @@ class Follower:
     ) -> None:
         self.start, self.tables, self.decisions, self._cut = start, tables, decisions, cut
         self._fold = fold_over(times, start.step)
-        self._known: tuple[int, tuple[SlackChange, ...]] = (-1, ())
+        self._epoch = numbered(tables, start.step, start.generation.epoch).seq
+        self._known: tuple[int, tuple[SlackChange, ...], tuple[Shed, ...]] = (-1, (), ())
 
     def next(self, before: StepOffset, waiting: Waiting) -> StepOffset:
         """Where the next micro-batch ends: after whole blocks; ``before``: there is none.
@@ -115,26 +118,31 @@ class Follower:
         fold, streams = self._fold, self.start.step.streams
         newest = waiting.newest_before(before.block, streams)
         fold.start(before.state, before.seq, newest, before.controller)
-        fold.take(seen_by(taken, streams), self._decided())
+        changes, sheds = self._decided()
+        fold.take(seen_by(taken, streams), changes)
+        last = taken[-1].last_seq if taken else before.seq
+        shed = between(sheds, before.seq + 1, last)
         reached("speed offset")
         return StepOffset(
             generation=before.generation,
             number=before.number + 1,
             block=taken[-1].number + 1 if taken else before.block,
-            seq=taken[-1].last_seq if taken else before.seq,
+            seq=last,
             state=fold.state,
             controller=fold.controller,
             shards=before.shards,
-            marks=Marks.of(fold.marks).to_text(),
+            marks=Marks.of(fold.marks, shed).to_text(),
             coverage=_coverage(fold.measured),
         )
 
-    def _decided(self) -> tuple[SlackChange, ...]:
-        """Slack decisions; those for the blocks at hand stood before the blocks were sealed."""
+    def _decided(self) -> tuple[tuple[SlackChange, ...], tuple[Shed, ...]]:
+        """Slack and shedding; what holds for the blocks at hand stood before they were sealed."""
         version = self.decisions.refresh().version()
         if version != self._known[0]:
-            self._known = version, tuple(slack_changes(self.tables, self.start.step.name))
-        return self._known[1]
+            step = self.start.step
+            changes = tuple(slack_changes(self.tables, step.name))
+            self._known = version, changes, sheds_of(self.decisions, step, self._epoch)
+        return self._known[1:]
 
 
 def _coverage(measured: list[Measured]) -> dict[str, Any] | None:

@@ -13,16 +13,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake.transaction import AddAction
 
-from penstock.columns.packets import ANSWER, LATE, WRITTEN, message, messages_in, packets, table_in
+from penstock.columns import packets as kinds
+from penstock.columns.packets import ANSWER, WRITTEN, message, messages_in, packets, table_in
 from penstock.columns.types import INSTANT, instants
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import TerminalError, TransientError
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import frame_of
-from penstock.lake.history.position import SPEED
+from penstock.kinds.wire import SHED as MISSED
+from penstock.lake.history.position import LATE, SHED, SPEED
 from penstock.lake.storage.drafts import write_file
 from penstock.lake.storage.durable import sync_file
 from penstock.lake.storage.room import UnwrittenError
@@ -50,7 +53,7 @@ class StepRows:
     def __init__(self, tables: Tables, step: StepSpec) -> None:
         self.step, self.wire = step, frame_of(step).wire(step)
         late, answers = tables.late(step, self.wire.layout.fields), tables.answers(step)
-        self.specs = {LATE: late, ANSWER: answers}
+        self.specs = {kinds.LATE: late, ANSWER: answers}
 
     def of(self, kind: int, partials: pa.Table, stamp: Stamp) -> pa.Table:
         """Rows of the table of a kind.
@@ -73,14 +76,14 @@ class StepRows:
             "generation": pa.repeat(stamp.generation, count),
             "micro_batch": pa.repeat(stamp.micro_batch, count),
             "published_at": pa.repeat(pa.scalar(stamp.published_at, INSTANT), count),
-            **(self._late(partials) if kind == LATE else self._answers(partials, stamp)),
+            **(self._late(partials) if kind == kinds.LATE else self._answers(partials, stamp)),
         }
         schema = self.specs[kind].schema
         return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
     def _late(self, partials: pa.Table) -> dict[str, Any]:
         parts = {f.name: partials[f.name] for f in self.wire.layout.fields}
-        reason = pa.repeat("late", partials.num_rows)
+        reason = pc.if_else(pc.equal(partials[MISSED.name], 1), SHED, LATE)
         return parts | {"last_seq": partials["last_seq"], "reason": reason}
 
     def _answers(self, partials: pa.Table, stamp: Stamp) -> dict[str, Any]:

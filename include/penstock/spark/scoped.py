@@ -1,11 +1,13 @@
 """What an audit covers, as conditions on Spark's columns."""
 
+from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from penstock.columns.watermark import Mark
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.proof.scope import Scope
 
@@ -27,10 +29,23 @@ def cells(scope: Scope, last: int) -> tuple[str, list[tuple[int, int, int, int]]
         SQL for the cell of ``arrival_seq``; cell, first and last position, and watermark of each
         piece of a run.
     """
-    ends = [*(min(seq - 1, last) for seq, _ in scope.marks[1:]), last]
-    runs = [(max(seq, 0), end, mark) for (seq, mark), end in zip(scope.marks, ends, strict=True)]
+    return cells_of(scope.marks, scope.cuts, last)
+
+
+def cells_of(
+    marks: Sequence[Mark], cuts: Sequence[int], last: int
+) -> tuple[str, list[tuple[int, int, int, int]]]:
+    """As ``cells``, of any numbers that each hold from a position on.
+
+    Args:
+        marks: positions and numbers, in order.
+        cuts: positions at which changes become dense, or rare.
+        last: the last position.
+    """
+    ends = [*(min(seq - 1, last) for seq, _ in marks[1:]), last]
+    runs = [(max(seq, 0), end, mark) for (seq, mark), end in zip(marks, ends, strict=True)]
     rows, cases, before = [], ["NULL END"], 0
-    for low, high in pairwise((*scope.cuts, last + 1)):
+    for low, high in pairwise((*cuts, last + 1)):
         mine = [run for run in runs if low <= run[0] < high and run[0] <= run[1]]
         if not mine:
             continue

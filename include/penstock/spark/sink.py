@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from penstock.columns.marks import Marks
 from penstock.columns.packets import ANSWER, EXCLUDED, LATE, STATUS, messages_in, table_in
 from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
@@ -93,7 +94,7 @@ class StepSink:
         self.excluded, self.control = Table(tables.excluded(step)), Table(tables.control(step))
         self.registry = Table(tables.registry())
         self.blocks = Table(tables.blocks())
-        self._before = (-1, 0, 0)
+        self._before = (-1, 0, 0, 0)
 
     def write(self, received: pa.Table, told: Sequence[Status]) -> dict[str, Any]:
         """Write the step's part of a micro-batch; returns its row of ``control``.
@@ -175,12 +176,14 @@ class StepSink:
         if self._before[0] != number - 1:
             self._before = (number - 1, *totals(self.control, self.generation, number - 1))
         _, *before = self._before
-        mine = sum(s.late_pairs for s in told), sum(s.answered_pairs for s in told)
-        late_total, answered_total = (a + b for a, b in zip(before, mine, strict=True))
-        self._before = number, late_total, answered_total
+        late, answered = sum(s.late_pairs for s in told), sum(s.answered_pairs for s in told)
+        mine = late, answered, sum(s.shed_pairs for s in told)
+        late_total, answered_total, shed_total = (a + b for a, b in zip(before, mine, strict=True))
+        self._before = number, late_total, answered_total, shed_total
+        shed = {"pairs_shed": mine[2], "shed_total": shed_total} if shed_total else {}
         return {
-            "pairs_late": mine[0], "pairs_answered": mine[1],
-            "late_total": late_total, "answered_total": answered_total,
+            "pairs_late": late, "pairs_answered": answered,
+            "late_total": late_total, "answered_total": answered_total, **shed,
         }  # fmt: skip
 
     def _control(self, answers: Result, told: Sequence[Status], stamp: Stamp) -> dict[str, Any]:
@@ -208,4 +211,5 @@ class StepSink:
             "pairs_open": sum(status.open_pairs for status in told),
             "answers": answers.rows,
             "compared": sum(compared) if compared else None,
+            "shed": Marks.from_text(at.marks).shed or None,
         }

@@ -22,10 +22,13 @@ from penstock.columns.packets import PACKET
 from penstock.config.settings import Settings
 from penstock.core.batch_size import BatchSize, Bounds, Measured
 from penstock.core.crash import reached
+from penstock.core.shedding import between
 from penstock.core.slack import BlockSummary
+from penstock.lake.history.generation import numbered
 from penstock.lake.history.offset import Offset, StepOffset
 from penstock.lake.history.spans import marks_before
 from penstock.lake.log.blocks import EventTimes
+from penstock.lake.log.sheds import sheds_of
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import DataFile, data_files, of_streams
@@ -173,10 +176,12 @@ class LogReader(DataSourceStreamReader):
 
     def _past(self, begun: StepStart) -> Marks:
         """Of the records before a generation, as far as its state hangs on them."""
-        if not begun.step.by_span:
-            return NO_MARKS
-        log = self._log(begun.step.streams)
-        return marks_before(self.spec.tables, log, begun.step, begun.generation)
+        tables, step, start = self.spec.tables, begun.step, begun.generation
+        epoch, decisions = numbered(tables, step, start.epoch), Table(tables.decisions())
+        sheds = between(sheds_of(decisions, step, epoch.seq), 0, start.seq)
+        if not step.by_span:
+            return replace(NO_MARKS, sheds=sheds)
+        return marks_before(tables, self._log(step.streams), step, start)
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Partials of one part; the first part's begin with a message to each shard."""

@@ -62,11 +62,13 @@ class StepAudit:
         self.planned = [r for r in planned if r["epoch"] == at.epoch.number]
         tables, footing = audit.tables, self.footing
         if footing is None or self.old is None:
-            finished = Plans(self.planned, -1 if self.base is None else self.base.settled)
+            base = self.base
+            before = () if base is None else (base.settled, base.settled_us)
+            finished = Plans(self.planned, *before)
             self.gone = [self._gone(Stretch(self.ground.begin), finished)]
             scope = everything(self.trace, self.ground)
         else:
-            finished = Plans(self.planned, footing.settled)
+            finished = Plans(self.planned, footing.settled, footing.settled_us)
             new, old = Stretch(footing.head), self.old
             earlier = read_plans(tables, step, old.plans(at.epoch))
             self.gone = [self._gone(new, finished), self._gone(old, Plans(earlier))]
@@ -116,7 +118,8 @@ class StepAudit:
             others = sum(out[f"pairs_{n}"] for n in ("on_time", "late", "open"))
             out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
         if self.base is not None:
-            out |= {n: self.base.totals[n] + out[n] for n in TOTALS if n != "pairs_preloaded"}
+            before = self.base.totals  # of an audit before there was shedding: without it
+            out |= {n: before.get(n, 0) + out[n] for n in TOTALS if n != "pairs_preloaded"}
             out["pairs_preloaded"] = self.base.totals["pairs_preloaded"]
         out["readings_assumed"] = 0 if self.ruled else out["readings_unclear"]
         accounted = ("on_time", "late", "open", "preloaded", "excluded")
@@ -177,6 +180,7 @@ class StepAudit:
         text = "" if self.comparison.history_waits else Footing(
             epoch_of(epoch), decisions_digest(self.audit.tables, self.step, end.block), end, start,
             {n: out[n] for n in TOTALS}, self.finished.settled, plan, waits, stands, began, since,
+            settled_us=self.finished.settled_us,
         ).to_text()  # fmt: skip
         told = said(out, footing, since, self.ground.begin.seq + 1)
         return out | {"everything": whole, "footing": text or None, "covered": told}
@@ -196,6 +200,8 @@ class StepAudit:
                 every = (cells["n_records"] or 0) - late
                 expected = {"on_time": every, "late": late, "last_seq": cells["must_last_seq$"]}
                 found = {n: cells[f"{n}$"] for n in ("on_time", "late", "last_seq")}
+                if cells.get("must_shed$") or cells.get("shed$"):  # of the late ones
+                    expected["shed"], found["shed"] = cells["must_shed$"] or 0, cells["shed$"] or 0
             elif kind == EXCLUSION:
                 expected = {"excluded": bool(cells["must_exclude$"])}
                 found = {"excluded": not expected["excluded"]}
@@ -224,6 +230,7 @@ def _figures(overdue: Column) -> list[Column]:
         F.sum("new$").alias("pairs_events"),
         F.sum("on_time_new$").alias("pairs_on_time"),
         F.sum("late_new$").alias("pairs_late"),
+        F.sum("shed_new$").alias("pairs_shed"),
         F.sum("preloaded$").alias("pairs_preloaded"),
         F.sum("excluded$").alias("pairs_excluded"),
         F.sum(F.when(~F.col("closed$"), F.col("n_records"))).alias("pairs_unclosed"),

@@ -40,6 +40,7 @@ from penstock.spark.crew import SparkCrew
 from penstock.spark.load import Progress
 from penstock.spark.query import start_query
 from penstock.spark.session import end_of
+from penstock.spark.shed import ShedWatch
 from penstock.spark.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class StreamHost:
         self._ingest = threading.Thread(target=self._take, name="ingest", daemon=True)
         self._failure: BaseException | None = None
         self._watchdog = Watchdog()
+        self._sheds: ShedWatch | None = None
         self._micro_batches: Counter[str] = Counter()
         self._received = 0
         self._waits_for: str | None = None
@@ -117,6 +119,7 @@ class StreamHost:
                 steps cannot, the others go on to the end of a bounded source first.
         """
         Registry(self.tables, self.clock, self.pipeline, self.shards).start_all()
+        self._sheds = ShedWatch(self.tables, self.pipeline, self.clock)
         for step in self.pipeline.specs:
             at = position(self.tables, step)
             self._blocks[step.name] = 0 if at is None else at.sealed.block
@@ -276,6 +279,8 @@ class StreamHost:
             if query.exception() is not None or not query.isActive:
                 self._fail(name, query.exception())
         self._look_for_stuck()
+        if self._sheds is not None:
+            self._sheds.look(self.door.next_seq, self._answered)
         if time.monotonic() > self._weigh_due:  # Spark tells it as JSON: not at every poll
             self._weigh_due = time.monotonic() + EVERY.total_seconds()
             self.pulse.beat(state_bytes=sum(map(_state_bytes, self.queries.values())))

@@ -64,6 +64,7 @@ class Status:
         open_pairs, late_pairs, answered_pairs: of (record, window), as the reducer counts them.
         classes: of records; what the mapper tells stands with one of its part's shards.
         compared: as the reducer counts them.
+        shed_pairs: of the late ones those that were shed.
     """
 
     tick: Tick
@@ -72,13 +73,14 @@ class Status:
     answered_pairs: int
     classes: Classes
     compared: int | None = None
+    shed_pairs: int = 0
 
     @classmethod
     def of(cls, tick: Tick, reduced: Reduced, classes: Classes) -> Self:
         """What a reducer's results are counted as."""
         classes.add(reduced.classes.message())
         pairs = reduced.open_pairs, reduced.late_pairs, reduced.answered_pairs
-        return cls(tick, *pairs, classes, reduced.compared)
+        return cls(tick, *pairs, classes, reduced.compared, reduced.shed_pairs)
 
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""
@@ -87,6 +89,7 @@ class Status:
             "pairs": [self.open_pairs, self.late_pairs, self.answered_pairs],
             "classes": self.classes.message(),
             "compared": self.compared,
+            "shed": self.shed_pairs,
         }
 
     @classmethod
@@ -94,4 +97,4 @@ class Status:
         """Read back what ``to_json`` gave."""
         classes = Classes(**content["classes"])
         told = Tick.from_json(content["tick"]), *content["pairs"]
-        return cls(*told, classes, content["compared"])
+        return cls(*told, classes, content["compared"], content["shed"])

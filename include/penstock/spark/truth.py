@@ -14,13 +14,17 @@ from pyspark.sql import types as T
 from penstock.core.expression import to_sql
 from penstock.core.kinds import part
 from penstock.core.measure import ColumnType
+from penstock.core.shedding import Shed
 from penstock.core.step import StepSpec
+from penstock.core.window import FOREVER
 from penstock.lake.history.position import Position
+from penstock.lake.log.sheds import sheds_of
 from penstock.lake.proof.scope import Scope
+from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans
 from penstock.lake.storage.tables import Tables
 from penstock.spark.frames import Frames
-from penstock.spark.scoped import cells, changed, inside
+from penstock.spark.scoped import cells, cells_of, changed, inside
 
 SQL_TYPES = {
     ColumnType.STRING: T.StringType(),
@@ -45,6 +49,8 @@ def records(
     scope: Scope,
 ) -> DataFrame:
     """A step's records up to a position, with ``mark$``, the watermark in force for each.
+
+    For one that is shed (``shed$``) that is ``FOREVER``.
 
     Args:
         frames: makes frames.
@@ -71,7 +77,32 @@ def records(
     runs = frames.of(["cell$", "first$", "last$", "mark$"], rows)
     held = F.col("arrival_seq").between(F.col("first$"), F.col("last$"))
     here = (F.expr(cell) == F.col("cell$")) & held
-    return events.join(F.broadcast(runs), here, "left").drop("cell$", "first$", "last$")
+    found = events.join(F.broadcast(runs), here, "left").drop("cell$", "first$", "last$")
+    return _with_shed(found, frames, tables, step, at)
+
+
+def ever_shed(tables: Tables, step: StepSpec, at: Position) -> tuple[Shed, ...]:
+    """From which positions on how much was shed; nothing: no record ever was."""
+    sheds = sheds_of(Table(tables.decisions()), step, at.epoch.seq)
+    return sheds if any(ratio for _, ratio in sheds) else ()
+
+
+def _with_shed(
+    events: DataFrame, frames: Frames, tables: Tables, step: StepSpec, at: Position
+) -> DataFrame:
+    """Which records are shed, by the decisions in force for them."""
+    sheds = ever_shed(tables, step, at)
+    if not sheds:
+        return events.withColumn("shed$", F.lit(False))
+    cell, rows = cells_of([(0, 0), *sheds], (0,), at.sealed.seq)
+    runs = frames.of(["cell$", "first$", "last$", "ratio$"], rows)
+    held = F.col("arrival_seq").between(F.col("first$"), F.col("last$"))
+    found = events.join(F.broadcast(runs), (F.expr(cell) == F.col("cell$")) & held, "left")
+    hashed = F.expr("arrival_seq % 2147483648 * 2654435761 % 4294967296")
+    shed = F.coalesce(hashed < F.expr("`ratio$` * 4294967296 DIV 100"), F.lit(False))
+    mark = F.when(F.col("shed$"), F.lit(FOREVER)).otherwise(F.col("mark$"))
+    found = found.withColumn("shed$", shed).withColumn("mark$", mark)
+    return found.drop("cell$", "first$", "last$", "ratio$")
 
 
 def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> DataFrame:
@@ -102,6 +133,7 @@ def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> D
         F.count(F.when(seq > F.lit(scope.seq), 1)).alias("new$"),
         F.count(F.when(late, 1)).alias("must_late$"),
         F.max(F.when(late, seq)).alias("must_last_seq$"),
+        F.count(F.when(late & F.col("shed$"), 1)).alias("must_shed$"),
         F.count(F.when(missed & (seq <= F.lit(epoch)), 1)).alias("must_preloaded$"),
         *truth_of(step).values(step),
     )

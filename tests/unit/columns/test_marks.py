@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.columns.marks import NO_MARKS, Marks, note
-from penstock.core.window import BEGINNING, WindowSpec
+from penstock.core.window import BEGINNING, FOREVER, WindowSpec
+from tests import reference as ref
 
 WINDOW = WindowSpec(10_000, 5_000)
 moves = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20_000)), max_size=30)
@@ -47,6 +48,22 @@ def test_a_window_closes_with_the_record_before_its_mark(steps) -> None:
 def test_marks_survive_the_way_as_text(steps) -> None:
     marks = Marks.of(marks_of(steps))
     assert Marks.from_text(marks.to_text()) == marks
+
+
+@given(
+    moves, st.dictionaries(st.integers(0, 60), st.integers(0, 100), max_size=4),
+    st.lists(st.integers(0, 2**40)),
+)  # fmt: skip
+def test_for_what_is_shed_all_windows_are_over(steps, found, seqs) -> None:
+    sheds, plain = sorted(found.items()), Marks.of(marks_of(steps))
+    marks = Marks.of(marks_of(steps), sheds)
+    assert Marks.from_text(marks.to_text()) == marks
+    at = np.array(seqs, np.int64)
+    shed = [ref.is_shed(sheds, seq) for seq in seqs]
+    assert marks.is_shed(at).tolist() == shed
+    wanted = zip(plain.at(at).tolist(), shed, strict=True)
+    assert marks.at(at).tolist() == [FOREVER if gone else mark for mark, gone in wanted]
+    assert marks.shed == (sheds[-1][1] if sheds else 0)
 
 
 def test_marks_by_hand() -> None:

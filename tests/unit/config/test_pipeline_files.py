@@ -238,6 +238,12 @@ PROBLEMS = {
             f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 8)), [
         "bad.yaml:5  yaml  stands for more than 20,000 values, its aliases (*) expanded. Mend"
         " the YAML"]),
+    "a share of nothing that is shed": (GOOD.replace(
+        "slack:", "shed: {base: 0}\n    slack:"), [
+        "bad.yaml:13  steps.per_site.shed  base 0 is no share of the records: above 0, up to 1"]),
+    "a utilisation that no load is above": (GOOD.replace(
+        "slack:", "shed: {from: 1, model: cubic}\n    slack:"), [
+        f"bad.yaml:13  steps.per_site.shed.model  {NOW} 'linear' or 'quadratic'"]),
     "several at once, in the order of their lines": (
         GOOD.replace("keys:", "kays:").replace("event_time: t", "event_tim: t") + "zone: x\n", [
         "bad.yaml:1  event_time  is missing. Add event_time: Source column of the event time.",

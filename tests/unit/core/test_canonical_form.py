@@ -112,7 +112,7 @@ FIELDS = {
 }
 KINDS = (AggregateSpec, LatestSpec, LookupSpec, CustomSpec, JoinSpec)
 FIELDS = {kind: own | ({"streams"} if kind in KINDS else set()) for kind, own in FIELDS.items()}
-MEANS_NOTHING: dict[Any, set[str]] = {kind: {"name", "slack"} for kind in KINDS}
+MEANS_NOTHING: dict[Any, set[str]] = {kind: {"name", "slack", "shed"} for kind in KINDS}
 MEANS_NOTHING[JoinSpec] |= {"observed", "queries"}  # what else it names; that there are any counts
 CODE = Program("Code", "class Code: pass", "p.py")
 LIMITS = SideTable(
@@ -170,7 +170,8 @@ def test_how_a_number_is_written_changes_nothing_and_its_value_does() -> None:
     assert len({step.fingerprint for step in written}) == 2
 
 
-def test_the_name_of_a_step_and_its_slack_mean_nothing() -> None:
+def test_the_name_of_a_step_its_slack_and_what_it_sheds_mean_nothing() -> None:
     step = spec(BASE)
+    assert spec(BASE | {"shed": {"base": 0.5}}).fingerprint == step.fingerprint
     other = replace(step, name="other", slack=spec(BASE | {"slack": {"fixed": "PT0S"}}).slack)
     assert other.fingerprint == step.fingerprint

@@ -98,7 +98,7 @@ def test_it_carries_what_comes_later(lake: Lake) -> None:
     ("change", "why"),
     [
         (lambda f: replace(f, epoch=[1]), "the step began anew"),
-        (lambda f: replace(f, decisions="x"), "its slack was decided otherwise"),
+        (lambda f: replace(f, decisions="x"), "its slack or shedding was decided otherwise"),
         (lambda f: replace(f, head=replace(f.head, block=1)), "its position is not sealed"),
         (lambda f: replace(f, head=replace(f.head, seq=0)), "its position is not sealed"),
         (lambda f: replace(f, plan=3), "its history was answered since"),

@@ -150,6 +150,12 @@ def test_without_sql_the_views_are_listed(world: World, run: Run) -> None:
     assert all(name in said for name in ("per_door", "passing_timely", "events", "quarantine"))
 
 
+def test_a_moment_of_nothing_is_refused(corrected: World, run: Run) -> None:
+    status, _, wrong = run("query", "doors", "--as-of", "4")
+    assert status == 1
+    assert "a moment goes with SQL, which is answered as of it. Write some as well" in wrong
+
+
 def test_a_result_can_be_written(corrected: World, run: Run, tmp_path: Path) -> None:
     sql = "SELECT door, people FROM per_door ORDER BY ALL"
     run("query", "doors", sql, "--output", str(tmp_path / "out.parquet"))

@@ -9,7 +9,8 @@ from pydantic import AwareDatetime, Field, field_validator, model_validator
 
 from penstock.config.expression import parse_measure
 from penstock.config.model import ColumnName, Model, alike
-from penstock.config.step import Given, Said, StepConfig, problem_of, require_free
+from penstock.config.shed import SheddingConfig
+from penstock.config.step import Given, Said, problem_of, require_free
 from penstock.core.coverage import BOUNDED
 from penstock.core.errors import ConfigError
 from penstock.core.expression import MeasureSpec
@@ -57,7 +58,7 @@ class WindowConfig(Model):
             raise ValueError(str(wrong)) from wrong
 
 
-class AggregateConfig(StepConfig):
+class AggregateConfig(SheddingConfig):
     """Windowed measures: how many, how much, the least, the greatest, the median."""
 
     kind: Literal["aggregate"] = Field(default="aggregate", description="Measures of windows.")

@@ -31,6 +31,7 @@ class AggregateSpec(StepSpec):
     """
 
     kind: ClassVar[str] = "aggregate"
+    sheds: ClassVar[bool] = True
 
     measures: tuple[MeasureSpec, ...]
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, Tag, field_validator, model_validator
 
 from penstock.config.model import BY_FORM, KEYS, WORD, ColumnName, Model, Name, alike
-from penstock.config.step import Given, Said, StepConfig, problem_of, undeclared
+from penstock.config.shed import SheddingConfig
+from penstock.config.step import Given, Said, problem_of, undeclared
 from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.measure import ColumnType
 from penstock.core.window import WindowSpec, micros
@@ -50,7 +51,7 @@ class Within(Model):
     after: timedelta = Field(default=timedelta(), ge=timedelta(0), description="Later.")
 
 
-class JoinConfig(StepConfig):
+class JoinConfig(SheddingConfig):
     """Pairs of records that lie near in time, where a condition holds."""
 
     kind: Literal["join"] = Field(description="Pairs of records near in time.")

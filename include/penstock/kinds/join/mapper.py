@@ -63,7 +63,8 @@ class Mapper:
     excluded = NONE_EXCLUDED
 
     def __init__(self, step: JoinSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
-        del marks, sides  # the state tells what is late
+        del sides
+        self.marks = marks  # of what is shed; the state tells what is late
         self.step, self.seed, self.wire, self.classes = step, seed, Wire(step), Classes()
         self.mapped = [self.wire.parts.empty_table()]
 
@@ -71,6 +72,8 @@ class Mapper:
         """Add records."""
         events = self.wire.to_inner(records.select(columns_of(self.step)))
         roles = _roles(self.step, events)
+        shed = self.marks.is_shed(np.asarray(events["arrival_seq"]))
+        roles = np.where(shed, AT_HOME, roles)
         times = np.asarray(pc.cast(events["event_time"], pa.int64()))
         columns = {
             HASH: hash_keys(events, self.step.key_names),

@@ -12,13 +12,13 @@ import numpy as np
 
 from penstock.columns.arrays import Bools, Longs
 from penstock.core.window import WindowSpec
-from penstock.kinds.join.spec import JoinSpec, Shift
+from penstock.kinds.join.spec import LONGEST_MONTH, JoinSpec, Shift
 from penstock.kinds.join.wire import AS_LEFT, AS_RIGHT
 
 MONTH, DAY, MICRO = "datetime64[M]", "datetime64[D]", "datetime64[us]"
 LENGTH = 86_400_000_000
 """Of a day, us."""
-SHORTEST, LONGEST = 28 * LENGTH, 31 * LENGTH
+SHORTEST, LONGEST = 28 * LENGTH, LONGEST_MONTH
 """Of a month."""
 
 

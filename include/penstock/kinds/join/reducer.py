@@ -56,11 +56,12 @@ class Reducer:
         home = (search.roles[known:] & AT_HOME) > 0
         missed = home & search.whole[known:] & (search.times[known:] < marks)
         late = known + np.flatnonzero(missed)
+        shed = advance.marks.is_shed(search.seqs[late])
         classes, count = Classes(), int(home.sum())
-        classes.count(count, search.times[late], 0)
+        classes.count(count, search.times[late], int(shed.sum()))
         return Reduced(
-            late_records(self.wire, pool, late), pairs(self.wire, pool, found),
-            0, len(late), count - len(late), classes, search.compared,
+            late_records(self.wire, pool, late, shed), pairs(self.wire, pool, found),
+            0, len(late), count - len(late), classes, search.compared, int(shed.sum()),
         )  # fmt: skip
 
     def _timely(self, search: Search, known: int, marks: Longs) -> Pairs:

@@ -21,6 +21,8 @@ FINE = 16
 SPANS = tuple(MILLISECOND * each for each in (1, 10, 100, 1_000, 10_000, 60_000, 600_000))
 """Lengths that they may have, us."""
 USUAL = SPANS[3]
+LONGEST_MONTH = 31 * 86_400_000_000
+"""us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class JoinSpec(StepSpec):
     """
 
     kind: ClassVar[str] = "join"
+    sheds: ClassVar[bool] = True
     by_key: ClassVar[bool] = True
     by_reach: ClassVar[bool] = True
     told_by: ClassVar[tuple[str, ...]] = tuple(column.name for column in SEQS)
@@ -84,6 +87,11 @@ class JoinSpec(StepSpec):
         """Of both records the event time and what is selected."""
         shown = (Column(f"{side}_{c.name}", c.type) for side, c in self.selected)
         return (*TIMES, *shown, *([QUERIES] if self.queries else []))
+
+    def open_after(self, watermark: int) -> int:
+        """As far back as partners of records on time may lie, or farther."""
+        shift = self.shift.months * LONGEST_MONTH + abs(self.shift.span)
+        return watermark - self.before - self.after - shift - self.window.size
 
     @property
     def reads(self) -> frozenset[str]:

@@ -58,6 +58,8 @@ def alarms(
         *(F.col(f"`{side}.{c.name}`").alias(f"{side}_{c.name}") for side, c in step.selected),
         *said,
         F.lit(2).cast("long").alias("n_records"),
+        F.when(F.col("left_seq") < F.col("right_seq"), F.col("`left.shed$`"))
+        .otherwise(F.col("`right.shed$`")).alias("shed$"),
     ), None  # fmt: skip
 
 
@@ -80,7 +82,7 @@ def told(
         keep: holds a frame in memory that is asked for twice.
 
     Returns:
-        What pairs are known by; window, keys and ``arrival_seq`` of late records.
+        What pairs are known by; window, keys, ``arrival_seq`` of late records, and ``shed$``.
     """
     del sides, keep
     size = F.lit(step.window.size)
@@ -103,8 +105,8 @@ def told(
     kept = kept.when(F.col("counts$") >= F.lit(LATEST), F.lit(False))
     kept = kept.otherwise(F.when(F.col("left_seq") < F.col("right_seq"), ours).otherwise(theirs))
     return (
-        pairs.where(kept).select("window_start", *step.identity_names),
-        late.select("arrival_seq", start.alias("window_start"), *step.key_names),
+        pairs.where(kept & ~F.col("shed$")).select("window_start", *step.identity_names),
+        late.select("arrival_seq", start.alias("window_start"), *step.key_names, "shed$"),
     )
 
 
@@ -126,7 +128,7 @@ def _side(records: DataFrame, step: JoinSpec, name: str) -> DataFrame:
     shown = [F.col(c.name).alias(f"{name}.{c.name}") for c in (*step.keys, *step.observed)]
     return records.select(
         F.col("arrival_seq").alias(f"{name}_seq"), F.col("event_time").alias(f"{name}_time"),
-        *shown,
+        F.col("shed$").alias(f"{name}.shed$"), *shown,
     )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from penstock.kinds.keyed.wire import KeyedWay, whole
 
 ROLES = "roles"
 AS_LEFT, AS_RIGHT, AT_HOME = 1, 2, 4
-"""What a record is in a cell, summed: a left one, a right one, and whether it is counted there."""
+"""What a record is in a cell, summed: a left one, a right one, and whether it is counted there. One
+that is shed is neither left nor right: no other meets it."""
 
 
 @dataclass(frozen=True)

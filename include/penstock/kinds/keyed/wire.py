@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.columns.types import fields_of
 from penstock.kinds.keyed.layout import KeyedLayout
-from penstock.kinds.wire import Way
+from penstock.kinds.wire import SHED, Way
 
 
 def whole(*names: str) -> list[pa.Field]:
@@ -27,6 +27,5 @@ class KeyedWay(Way):
     @cached_property
     def late(self) -> pa.Schema:
         """Late records by their window (us), each counted as one; of some kinds none ever comes."""
-        return pa.schema(
-            [*fields_of(self.inner.keys), *whole("window_start", "n_records", "last_seq")]
-        )
+        own = whole("window_start", "n_records", "last_seq")
+        return pa.schema([*fields_of(self.inner.keys), *own, SHED])

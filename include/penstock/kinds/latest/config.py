@@ -7,13 +7,14 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from penstock.config.model import ColumnName
-from penstock.config.step import Given, Said, StepConfig, require_free, whole_span, wrong_columns
+from penstock.config.shed import SheddingConfig
+from penstock.config.step import Given, Said, require_free, whole_span, wrong_columns
 from penstock.core.expression import Column
 from penstock.core.window import WindowSpec, micros
 from penstock.kinds.latest.spec import WHEN, WHICH, LatestSpec
 
 
-class LatestConfig(StepConfig):
+class LatestConfig(SheddingConfig):
     """Of each key the newest record: where it was last seen, what it last said."""
 
     kind: Literal["latest"] = Field(description="The newest record of each key.")

@@ -21,6 +21,7 @@ class LatestSpec(StepSpec):
     """
 
     kind: ClassVar[str] = "latest"
+    sheds: ClassVar[bool] = True
 
     kept: tuple[Column, ...]
 

@@ -82,19 +82,24 @@ class Layout(ABC, Generic[Spec]):
         whole = [pa.field(name, pa.int64()) for name in (*grouping, "n_records", "last_seq")]
         return pa.schema([*fields_of(self.step.keys), *whole, *self.fields])
 
-    def of_records(self, table: pa.Table, grouping: dict[str, Longs]) -> pa.Table:
+    def of_records(
+        self, table: pa.Table, grouping: dict[str, Longs], *, bare: bool = False
+    ) -> pa.Table:
         """Gather records.
 
         Args:
             table: the step's columns, ``event_time`` and ``arrival_seq``; already filtered.
             grouping: further columns to group by, each of shape (n,).
+            bare: they are only counted: their parts are null.
         """
         ones, seqs = np.ones(table.num_rows, np.int64), np.asarray(table["arrival_seq"])
-        return self._grouped(table, grouping, ones, seqs, self.parts_of(table))
+        return self._grouped(table, grouping, ones, seqs, None if bare else self.parts_of(table))
 
-    def merge(self, table: pa.Table, *grouping: str) -> pa.Table:
-        """Gather partials again, by the keys and these columns."""
-        parts = {field.name: self.part_in(table[field.name]) for field in self.fields}
+    def merge(self, table: pa.Table, *grouping: str, bare: bool = False) -> pa.Table:
+        """Gather partials again, by the keys and these columns; ``bare`` as for records."""
+        parts = None
+        if not bare:
+            parts = {field.name: self.part_in(table[field.name]) for field in self.fields}
         by = {name: np.asarray(table[name]) for name in grouping}
         counts, seqs = np.asarray(table["n_records"]), np.asarray(table["last_seq"])
         return self._grouped(table, by, counts, seqs, parts)
@@ -105,7 +110,7 @@ class Layout(ABC, Generic[Spec]):
         grouping: dict[str, Longs],
         counts: Longs,
         seqs: Longs,
-        parts: Mapping[str, Part],
+        parts: Mapping[str, Part] | None,
     ) -> pa.Table:
         keys = [table[key] for key in self.keys]
         ids, first = group([*grouping.values(), *keys], table.num_rows)  # in order of time
@@ -119,7 +124,10 @@ class Layout(ABC, Generic[Spec]):
         }
         out |= {name: values[first] for name, values in grouping.items()}
         out |= {"n_records": n_records, "last_seq": last_seq}
-        out |= self.merged(parts, ids, groups)
+        if parts is None:
+            out |= {field.name: pa.nulls(groups, field.type) for field in self.fields}
+        else:
+            out |= self.merged(parts, ids, groups)
         return pa.table(out).cast(self.schema(*grouping))
 
 

@@ -40,7 +40,8 @@ def map_records(
         classes: counts the records.
 
     Returns:
-        A partials table grouped by ``pane`` (start, us) and ``closed``.
+        A partials table grouped by ``pane`` (start, us) and ``closed``; of shed records that is
+        one more than a pane has windows, and they are only counted.
     """
     layout, spec = layout_of(step), step.window
     events = rows_with(step.key_names, rows_where(step.where, events))
@@ -49,10 +50,26 @@ def map_records(
         events = events.filter(pa.array(times >= spec.origin))
         times = times[times >= spec.origin]
     pane = panes_of(spec, times)
-    closed = closed_of(spec, pane, marks.at(np.asarray(events["arrival_seq"])))
+    seqs = np.asarray(events["arrival_seq"])
+    closed = closed_of(spec, pane, marks.at(seqs))
     if classes is not None:
         _count(classes, times, closed, pane, spec)
-    return layout.of_records(events, {"pane": pane, "closed": closed})
+    shed = marks.is_shed(seqs)
+    if not shed.any():
+        return layout.of_records(events, {"pane": pane, "closed": closed})
+    closed = np.where(shed, windows_a_pane(spec, pane) + 1, closed)
+    found = []
+    for bare, mine in ((False, ~shed), (True, shed)):
+        by, some = {"pane": pane[mine], "closed": closed[mine]}, events.filter(pa.array(mine))
+        found.append(layout.of_records(some, by, bare=bare))
+    return pa.concat_tables(found)
+
+
+def told_apart(step: StepSpec, partials: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Of partials by pane those that came, and those that were shed, which have no parts."""
+    whole = windows_a_pane(step.window, np.asarray(partials["pane"]))
+    shed = pa.array(np.asarray(partials["closed"]) > whole)
+    return partials.filter(pc.invert(shed)), partials.filter(shed)
 
 
 def _count(classes: Classes, times: Longs, missed: Longs, panes: Longs, spec: WindowSpec) -> None:
@@ -62,7 +79,9 @@ def _count(classes: Classes, times: Longs, missed: Longs, panes: Longs, spec: Wi
     classes.count(len(times), times[late], alone)
 
 
-def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa.Table:
+def to_windows(
+    step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs, *, bare: bool = False
+) -> pa.Table:
     """Give the partials of panes to windows number ``lows`` to ``highs`` of their panes.
 
     Args:
@@ -70,6 +89,7 @@ def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa
         panes: a partials table with ``pane``.
         lows: per row, the first window, counted from the pane's earliest.
         highs: per row, one past the last window; none where high <= low.
+        bare: they have no parts.
 
     Returns:
         A partials table grouped by ``window_start``.
@@ -81,7 +101,7 @@ def to_windows(step: StepSpec, panes: pa.Table, lows: Longs, highs: Longs) -> pa
     first = first_window(spec, np.asarray(panes["pane"]))
     start = first[rows] + (lows[rows] + offset) * spec.slide
     spread = panes.take(pa.array(rows)).append_column("window_start", pa.array(start))
-    return layout.merge(spread, "window_start")
+    return layout.merge(spread, "window_start", bare=bare)
 
 
 class Mapper:
@@ -104,7 +124,9 @@ class Mapper:
         by = ("pane", "closed")
         partials = pa.concat_tables([self.layout.schema(*by).empty_table(), *self.mapped])
         if len(self.mapped) > 1:
-            partials = self.layout.merge(partials, *by)
+            came, shed = told_apart(self.step, partials)
+            merged = self.layout.merge(came, *by), self.layout.merge(shed, *by, bare=True)
+            partials = pa.concat_tables(merged)
         if self.seed is not None:
             window, panes = self.step.window, np.asarray(partials["pane"])
             low = np.maximum(closed_of(window, panes, self.seed), np.asarray(partials["closed"]))

@@ -17,8 +17,9 @@ from penstock.columns.packets import packed, unpacked
 from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Advance, Reduced, State, write_state
-from penstock.kinds.windowed.mapper import to_windows
+from penstock.kinds.windowed.mapper import to_windows, told_apart
 from penstock.kinds.windowed.wire import Wire
+from penstock.kinds.wire import SHED
 
 MANY_PARTS = 8
 INDEX = (0, -1)
@@ -64,7 +65,10 @@ class Reducer:
 
         write_state(self.buckets, INDEX, write)
         open_pairs = sum(b.pairs for b in index.values())
-        return Reduced(late, answers, open_pairs, pairs_of(late), pairs_of(answers))
+        shed = pairs_of(late.filter(pc.equal(late[SHED.name], 1)))
+        return Reduced(
+            late, answers, open_pairs, pairs_of(late), pairs_of(answers), shed_pairs=shed
+        )
 
     def _load(self) -> dict[int, Bucket]:
         stored = self.buckets.getValue(INDEX)
@@ -74,9 +78,16 @@ class Reducer:
         return index
 
     def _late(self, partials: pa.Table) -> pa.Table:
-        """Pairs (record, window) whose window had closed before the record came."""
-        closed = np.asarray(partials["closed"])
-        return to_windows(self.wire.inner, partials, np.zeros_like(closed), closed)
+        """Pairs (record, window) whose window had closed before the record came, or was shed."""
+        found = [self.wire.late.empty_table()]
+        for shed, mine in enumerate(told_apart(self.step, partials)):
+            if not mine.num_rows:
+                continue
+            closed = np.asarray(mine["closed"]) - shed
+            nothing, bare = np.zeros_like(closed), bool(shed)
+            windows = to_windows(self.wire.inner, mine, nothing, closed, bare=bare)
+            found.append(windows.append_column(SHED, pa.repeat(shed, windows.num_rows)))
+        return pa.concat_tables(found)
 
     def _closes(self, bucket: int, since: int, to: int) -> bool:
         """Whether a window that holds some pane of the bucket ends in (since, to]."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.core.step import StepSpec
 from penstock.kinds.windowed.layout import Layout, layout_of
-from penstock.kinds.wire import Way
+from penstock.kinds.wire import SHED, Way
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Wire(Way):
         """As windows leave the reducer."""
         return self.layout.schema("window_start")
 
-    @property
+    @cached_property
     def late(self) -> pa.Schema:
-        """The same."""
-        return self.answers
+        """The same, and why they were missed."""
+        return self.answers.append(SHED)

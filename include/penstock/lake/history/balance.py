@@ -19,8 +19,8 @@ class Balance:
     """Where every received record, and every (record, window) pair, has gone.
 
     ``received = accepted + quarantined`` and
-    ``pairs = on_time + late + open + preloaded + excluded``; the audit recomputes ``pairs`` from
-    events, and the totals from what stands in the tables.
+    ``pairs = on_time + late + shed + open + preloaded + excluded``; the audit recomputes ``pairs``
+    from events, and the totals from what stands in the tables.
     """
 
     received: int
@@ -28,6 +28,7 @@ class Balance:
     quarantined: int
     on_time: int
     late: int
+    shed: int
     open: int
     preloaded: int
     excluded: int
@@ -35,7 +36,8 @@ class Balance:
     @property
     def pairs(self) -> int:
         """All pairs accounted for."""
-        return self.on_time + self.late + self.open + self.preloaded + self.excluded
+        missed = self.late + self.shed
+        return self.on_time + missed + self.open + self.preloaded + self.excluded
 
 
 def balance(tables: Tables, step: StepSpec) -> Balance | None:
@@ -56,7 +58,8 @@ def balance_at(tables: Tables, step: StepSpec, at: Position) -> Balance:
         accepted=accepted,
         quarantined=received - accepted,
         on_time=sum(last.answered for last in at.lasts),
-        late=sum(last.late for last in at.lasts),
+        late=sum(last.late - last.shed for last in at.lasts),
+        shed=sum(last.shed for last in at.lasts),
         open=at.sealed.open_pairs,
         preloaded=_preloaded(tables, step, at),
         excluded=excluded_since(tables, step, at).num_rows,

@@ -4,6 +4,7 @@ A plan names no records and no windows: those are a function of the log up to it
 of the plan before it, so planning costs the same for one late record and for a million.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
@@ -15,7 +16,7 @@ from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, instant, micros
+from penstock.core.window import BEGINNING, FOREVER, instant, micros
 from penstock.lake.history.generation import current
 from penstock.lake.history.plans import (
     CorrectionPlan,
@@ -23,7 +24,15 @@ from penstock.lake.history.plans import (
     plans,
     unfinished_plans,
 )
-from penstock.lake.history.position import BACKFILL, DONE, LATE, PLANNED, Position, position
+from penstock.lake.history.position import (
+    BACKFILL,
+    DONE,
+    LATE,
+    PLANNED,
+    SHED,
+    Position,
+    position,
+)
 from penstock.lake.history.view import late_at
 from penstock.lake.log.freezes import asked, frozen
 from penstock.lake.storage.commit import Table, settle
@@ -95,13 +104,13 @@ class Planner:
 
     def _plan_late(self, at: Position, low: int | None, high: int | None, recheck: bool) -> None:
         planned, _ = plans(self.tables, self.step)
-        full = [p.through_seq for p in planned if p.reason == LATE and not p.restricted]
-        after = max(full, default=-1)
+        full = [p for p in planned if p.reason == LATE and not p.restricted]
+        after, settled = _reached(full)
         if recheck:
             low = left(self.tables, low)
         plan = CorrectionPlan(
             at.epoch.number, 0, LATE, after, at.sealed.seq, at.sealed.state.watermark,
-            low, high, recheck,
+            low, high, recheck, settled=settled,
         )  # fmt: skip
         if recheck or touched(self.tables, self.step, plan, at).num_rows:
             self._freeze(
@@ -181,8 +190,28 @@ def touched(
         return tables.late(step, []).schema.empty_table().select(names)
     told = Spans("last_seq", ((plan.after_seq + 1, plan.through_seq),))
     since = max(frozen(tables).window_from, BEGINNING if plan.since is None else plan.since)
-    late = within(late_at(tables, step, at, [], told), since, plan.until)
+    rows = late_at(tables, step, at, [], told)
+    comes = plan.through_seq > plan.after_seq or not step.by_reach  # what could be paired
+    if step.sheds and plan.after_seq >= 0 and comes:
+        rows = pa.concat_tables([rows, _still_open(tables, step, plan, at)])
+    if not step.by_reach:  # nothing can be answered yet
+        rows = rows.filter(pc.less_equal(rows["window_end"], instant(plan.watermark)))
+    late = within(rows, since, plan.until)
     return late.group_by(names).aggregate([]).select(names)
+
+
+def _still_open(tables: Tables, step: StepSpec, plan: CorrectionPlan, at: Position) -> pa.Table:
+    """Shed rows that the plans before have met, while their windows could yet get answers."""
+    least = step.open_after(plan.settled)
+    where = (pc.field("reason") == SHED) & (pc.field("last_seq") <= plan.after_seq)
+    near = Spans("window_start", ((max(least - step.window.size + 1, BEGINNING), FOREVER),))
+    return late_at(tables, step, at, [], near, where)
+
+
+def _reached(full: Sequence[CorrectionPlan]) -> tuple[int, int]:
+    """Position and watermark up to which some plans of all windows have come."""
+    after = max((p.through_seq for p in full), default=-1)
+    return after, max((p.watermark for p in full), default=BEGINNING)
 
 
 def left(tables: Tables, since: int | None) -> int | None:
@@ -234,9 +263,13 @@ def _instant(us: int) -> pa.Scalar:
 
 def repaired_through(tables: Tables, step: StepSpec) -> int:
     """The position up to which scheduled corrections have taken every late record; -1: none."""
+    return _repaired(tables, step)[0]
+
+
+def _repaired(tables: Tables, step: StepSpec) -> tuple[int, int]:
     planned, done = plans(tables, step)
     full = [p for p in planned if p.reason == LATE and not p.restricted and p.number in done]
-    return max((p.through_seq for p in full), default=-1)
+    return _reached(full)
 
 
 def pending_count(tables: Tables, step: StepSpec, at: Position | None = None) -> int:
@@ -250,6 +283,9 @@ def pending_count(tables: Tables, step: StepSpec, at: Position | None = None) ->
     at = at or position(tables, step)
     if at is None:
         return 0
-    after = repaired_through(tables, step)
-    plan = CorrectionPlan(at.epoch.number, 0, LATE, after, at.sealed.seq, 0, None, None, False)
+    after, settled = _repaired(tables, step)
+    plan = CorrectionPlan(
+        at.epoch.number, 0, LATE, after, at.sealed.seq, at.sealed.state.watermark, None, None,
+        recheck=False, settled=settled,
+    )  # fmt: skip
     return touched(tables, step, plan, at).num_rows

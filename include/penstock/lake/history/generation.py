@@ -59,7 +59,7 @@ class Generation:
 class Sealed:
     """A row of ``control`` that counts: the step is sealed up to ``seq``.
 
-    ``late`` and ``answered`` are the pairs of its generation up to there.
+    ``late`` and ``answered`` are the pairs of its generation up to there; ``shed`` are of the late.
     """
 
     generation: int
@@ -70,6 +70,7 @@ class Sealed:
     open_pairs: int
     late: int = 0
     answered: int = 0
+    shed: int = 0
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -107,6 +108,11 @@ def current(tables: Tables, step: StepSpec) -> tuple[Generation, Generation] | N
     newest = found[-1]
     epoch = next(g for g in found if g.number == newest.epoch)
     return epoch, newest
+
+
+def numbered(tables: Tables, step: Definition, number: int) -> Generation:
+    """A generation of a step."""
+    return next(g for g in generations(tables, step) if g.number == number)
 
 
 def controller_at(tables: Tables, step: StepSpec, epoch: int, block: int) -> str:

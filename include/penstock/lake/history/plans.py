@@ -32,6 +32,8 @@ class CorrectionPlan:
         recheck: also windows no late record touched, where the answer differs.
         base: of a history: the finished plan whose answers hold on; none: it answers all.
         answered: windows that end up to here are answered by the base, us.
+        settled: watermark of the plans up to ``after_seq``: of windows that were still open then,
+            shed records wait, us.
     """
 
     epoch: int
@@ -45,6 +47,7 @@ class CorrectionPlan:
     recheck: bool
     base: int | None = None
     answered: int = BEGINNING
+    settled: int = BEGINNING
 
     def application(self, chunks: Sequence[tuple[int, int]]) -> str:
         """Who commits the plan's answers, chunk by chunk.
@@ -74,6 +77,7 @@ def plans(tables: Tables, step: StepSpec) -> tuple[list[CorrectionPlan], set[int
     rows = rows_in(tables, step, PLANNED)
     ends = {r["plan"]: r["watermark_us"] for r in rows}
     epoch = found[0].number
+    settled = _settled(rows, epoch)
     done = {r["plan"] for r in rows_in(tables, step, DONE) if r["epoch"] == epoch}
     return [
         CorrectionPlan(
@@ -88,10 +92,22 @@ def plans(tables: Tables, step: StepSpec) -> tuple[list[CorrectionPlan], set[int
             r["recheck"],
             r["base"],
             ends.get(r["base"], BEGINNING),
+            settled[r["plan"]],
         )
         for r in rows
         if r["epoch"] == epoch
     ], done
+
+
+def _settled(rows: Sequence[dict[str, Any]], epoch: int) -> dict[int, int]:
+    """By plan of an epoch, the watermark of the plans of all windows that it goes on from, us."""
+    found, newest = dict[int, int](), BEGINNING
+    for row in rows:
+        found[row["plan"]] = newest
+        whole = row["window_from_us"] is None and row["window_to_us"] is None
+        if whole and row["reason"] == LATE and row["epoch"] == epoch:
+            newest = max(newest, row["watermark_us"])
+    return found
 
 
 def unfinished_plans(tables: Tables, step: StepSpec) -> list[CorrectionPlan]:

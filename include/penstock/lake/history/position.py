@@ -20,6 +20,8 @@ from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 
 SPEED, LATE, BACKFILL = "speed", "late", "backfill"
+SHED = "shed"
+"""Why a late row was missed by the stream, if not because it came too late."""
 PLANNED, DONE = "planned", "done"
 
 

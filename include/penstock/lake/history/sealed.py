@@ -20,7 +20,7 @@ from penstock.lake.storage.read import DataFile, Spans, data_files, read_files, 
 from penstock.lake.storage.tables import Tables
 
 SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
-          "slack_us", "pairs_open", "late_total", "answered_total")  # fmt: skip
+          "slack_us", "pairs_open", "late_total", "answered_total", "shed_total")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,15 @@ def _counts(tables: Tables, step: Definition, epoch: int, until: int | None) -> 
     return counts
 
 
-def totals(control: Table, generation: int, micro_batch: int) -> tuple[int, int]:
-    """Late and answered pairs of a generation up to one of its micro-batches."""
-    names, mine = ["late_total", "answered_total"], pc.field("generation") == generation
+def totals(control: Table, generation: int, micro_batch: int) -> tuple[int, int, int]:
+    """Late, answered and shed pairs of a generation up to one of its micro-batches."""
+    names, mine = (
+        ["late_total", "answered_total", "shed_total"],
+        pc.field("generation") == generation,
+    )
     asked = Spans("micro_batch", ((micro_batch, micro_batch),))
     rows = read_table(control, names, mine, asked).to_pylist() if micro_batch >= 0 else []
-    return (rows[0]["late_total"], rows[0]["answered_total"]) if rows else (0, 0)
+    return tuple(rows[0][name] or 0 for name in names) if rows else (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +158,5 @@ def _rows(rows: pa.Table) -> Iterator[Sealed]:
         state = WatermarkState(r["watermark_us"], r["t_max_us"], r["k_us"], r["slack_us"])
         yield Sealed(
             r["generation"], r["micro_batch"], r["block"], r["through_seq"], state,
-            r["pairs_open"], r["late_total"], r["answered_total"],
+            r["pairs_open"], r["late_total"], r["answered_total"], r["shed_total"] or 0,
         )  # fmt: skip

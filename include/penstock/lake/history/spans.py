@@ -4,7 +4,7 @@ from penstock.columns.marks import NO_MARKS, Marks
 from penstock.columns.watermark import Mark
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
-from penstock.lake.history.generation import Generation, Sealed, controller_at, generations, lived
+from penstock.lake.history.generation import Generation, Sealed, controller_at, lived, numbered
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.position import BACKFILL
 from penstock.lake.history.sealed import last_under
@@ -29,7 +29,7 @@ def marks_since(tables: Tables, events: Table, step: StepSpec, epoch: int) -> Ma
         step: the step.
         epoch: number of the epoch.
     """
-    marks = _marks(tables, events, step, _epoch(tables, step, epoch), FOREVER)
+    marks = _marks(tables, events, step, numbered(tables, step, epoch), FOREVER)
     return Marks.of([(0, BEGINNING), *marks])
 
 
@@ -48,17 +48,13 @@ def marks_before(tables: Tables, events: Table, step: StepSpec, start: Generatio
         return NO_MARKS
     watermark, ends = start.state.watermark, step.window.ends
     since = last_under(tables, step, start, step.window.floor(watermark))
-    since = since or _epoch(tables, step, start.epoch)
+    since = since or numbered(tables, step, start.epoch)
     text = ""
     if len(step.streams) > 1 and isinstance(since, Sealed):
         text = controller_at(tables, step, start.epoch, since.block)
     marks = _marks(tables, events, step, since, start.block, text)
     began = next(seq for seq, mark in marks if ends(mark) == ends(watermark))
     return Marks.of([(0, BEGINNING), (began, watermark)])
-
-
-def _epoch(tables: Tables, step: StepSpec, number: int) -> Generation:
-    return next(g for g in generations(tables, step) if g.number == number)
 
 
 def _marks(

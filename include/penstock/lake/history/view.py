@@ -52,9 +52,10 @@ def late_at(
     at: Position,
     fields: list[pa.Field],
     within: Spans | None = None,
+    where: pc.Expression | None = None,
 ) -> pa.Table:
     """Late pairs a position has."""
-    return sealed_only(read_table(Table(tables.late(step, fields)), within=within), at)
+    return sealed_only(read_table(Table(tables.late(step, fields)), None, where, within), at)
 
 
 def excluded_at(tables: Tables, step: Definition, at: Position) -> pa.Table:

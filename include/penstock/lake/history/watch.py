@@ -1,18 +1,20 @@
 """Watching for late records that want their correction soon; asks, and names no records."""
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.clock import Clock
 from penstock.core.step import StepSpec
 from penstock.core.urgency import Bell, Urgency, Waiting
 from penstock.core.window import micros
-from penstock.lake.history.correction import repaired_through
+from penstock.lake.history.correction import pending_count, repaired_through
 from penstock.lake.history.position import position, sealed_only
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 
-NAMES = ["generation", "micro_batch", "through_seq", "records", "late_from_us", "late_to_us"]
+NAMES = ["generation", "micro_batch", "through_seq", "records", "late_from_us", "late_to_us",
+         "pairs_late", "pairs_shed"]  # fmt: skip
 
 
 def waiting(tables: Tables, step: StepSpec) -> tuple[int, Waiting | None]:
@@ -23,7 +25,7 @@ def waiting(tables: Tables, step: StepSpec) -> tuple[int, Waiting | None]:
     new = Spans("through_seq", ((after + 1, at.sealed.seq),))
     found = sealed_only(read_table(Table(tables.control(step)), NAMES, within=new), at)
     late = found.filter(pc.field("late_from_us").is_valid()).sort_by("through_seq")
-    if not late.num_rows:
+    if not late.num_rows or _only_open(tables, step, late):
         return after, None
     first, records = late["through_seq"][0].as_py(), late["records"][0].as_py()
     taken = Spans("last_seq", ((first - records + 1, first),))
@@ -31,6 +33,12 @@ def waiting(tables: Tables, step: StepSpec) -> tuple[int, Waiting | None]:
     since = micros(pc.min(blocks["arrived_at"]).as_py())
     low, high = pc.min(late["late_from_us"]).as_py(), pc.max(late["late_to_us"]).as_py()
     return after, Waiting(since, low, high)
+
+
+def _only_open(tables: Tables, step: StepSpec, late: pa.Table) -> bool:
+    """Whether all that missed a window was shed of one that is still open."""
+    missed, shed = (pc.sum(late[name]).as_py() or 0 for name in ("pairs_late", "pairs_shed"))
+    return bool(missed == shed) and not pending_count(tables, step)
 
 
 class Watch:

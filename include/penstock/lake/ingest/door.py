@@ -40,6 +40,7 @@ from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.files import DETAIL, Decided, decided, planned_path
 from penstock.lake.log.freezes import Freezes
+from penstock.lake.log.sheds import owner as sheds_owner
 from penstock.lake.storage.commit import ConflictError, Table
 from penstock.lake.storage.drafts import Drafts, Gathered
 from penstock.lake.storage.read import Tail, read_table
@@ -94,7 +95,8 @@ class Door:
             for name, each in self._streams.items()
         }
         self._side = SideFiles(tables, pipeline, home, clock)
-        self._owners = [*(step.name for step in pipeline.specs), *self._side.owners]
+        sheds = (sheds_owner(step.name) for step in pipeline.specs if step.sheds)
+        self._owners = [*(step.name for step in pipeline.specs), *sheds, *self._side.owners]
         self._ahead = Ahead(self.plans, self.quarantine, self.blocks, self.decisions, self._owners)
         self._open: deque[Plan] = deque()
         self._last: Plan | None = None

@@ -27,8 +27,8 @@ from penstock.lake.storage.read import (
 )
 from penstock.lake.storage.tables import Tables
 
-SLACK, SIDE = "slack", "side"
-"""What is decided: the slack of a step, the content of a side table."""
+SLACK, SIDE, SHED = "slack", "side", "shed"
+"""What is decided: the slack of a step, the content of a side table, what a step sheds."""
 LIVE, HISTORY = "live", "history"
 
 

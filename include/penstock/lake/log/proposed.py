@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.core.clock import Clock
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
-from penstock.lake.log.blocks import SIDE, SLACK, decisions_of
+from penstock.lake.log.blocks import SHED, SIDE, SLACK, decisions_of
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
 
@@ -28,7 +28,7 @@ FIRST, CHANGED = "first", "changed"
 
 
 def _decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = [row for row in rows if row["what"] in {SLACK, SIDE}]
+    found = [row for row in rows if row["what"] in {SLACK, SIDE, SHED}]
     return sorted(found, key=lambda row: bool(row["reason"] != FIRST))
 
 
@@ -46,7 +46,8 @@ def declared(rows: Sequence[dict[str, Any]]) -> SlackSpec | None:
 
 def values(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What was decided, and what was proposed since."""
-    decided = [held(r["value"])[0] if r["what"] == SIDE else r["value"] for r in _decided(rows)]
+    found = _decided(rows)
+    decided = [r["value"] if r["what"] == SLACK else held(r["value"])[0] for r in found]
     return [*decided, *(row["value"] for row in _open(rows))]
 
 
@@ -61,6 +62,12 @@ def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock:
     table = Table(tables.decisions())
     settle(tables.coverage(step))
     _propose(table, step.name, spec.to_text(), reason, clock.now())
+
+
+def shed(tables: Tables, owner: str, ratio: int, reason: str, clock: Clock) -> None:
+    """Ask for another ratio of shedding, per cent."""
+    table = Table(tables.decisions())
+    _propose(table, owner, str(ratio), f"{SHED}: {reason}", clock.now())
 
 
 def offer(tables: Tables, owner: str, version: str, clock: Clock) -> None:
@@ -151,9 +158,9 @@ def adopt(table: Table, text: str, plan: int, begins: tuple[int, int], at: datet
     """
     block, seq = begins
     for owner, (value, reason) in json.loads(text).items():
-        side = reason == CHANGED
-        row = _row(owner, block, SIDE if side else SLACK, held_from(value, seq) if side else value,
-                   reason, at)  # fmt: skip
+        what = SIDE if reason == CHANGED else SHED if reason.startswith(f"{SHED}: ") else SLACK
+        said = value if what == SLACK else held_from(value, seq)
+        row = _row(owner, block, what, said, reason, at)
         table.append(_rows(table, row), f"{ADOPTED}:{owner}", plan)
 
 

@@ -25,8 +25,9 @@ from penstock.core.errors import ConfigError
 from penstock.core.expression import Expression, MeasureSpec
 from penstock.core.feedback import room
 from penstock.core.step import StepSpec
+from penstock.core.window import FOREVER, micros
 from penstock.kinds.aggregate.layout import SUMS, AggregateLayout
-from penstock.lake.history.position import Position, position
+from penstock.lake.history.position import SHED, Position, position
 from penstock.lake.history.view import late_at
 from penstock.lake.proof.covered import newest_rows
 from penstock.lake.storage.commit import Table
@@ -92,9 +93,15 @@ def figures(tables: Tables, pipeline: Pipeline, step: StepSpec) -> Figures | Non
 
 
 def fed_back(tables: Tables, step: StepSpec, quality: Quality) -> list[dict[str, Any]]:
-    """The recorded windows that tell of a target, in order: of each the newest row."""
+    """The recorded windows of which nothing was shed, in order: of each the newest row."""
     rows = newest_rows(Table(tables.coverage(step)))
-    every = rows.slice(max(0, rows.num_rows - FED_BACK)).to_pylist()
+    rows = rows.slice(max(0, rows.num_rows - FED_BACK))
+    if step.sheds and rows.num_rows:  # no slack brings back what was shed
+        since = Spans("window_start", ((micros(rows["window_start"][0].as_py()), FOREVER),))
+        where, name = pc.field("reason") == SHED, ["window_start"]
+        shed = read_table(Table(tables.late(step, [])), name, where, since)["window_start"]
+        rows = rows.filter(pc.invert(pc.is_in(rows["window_start"], shed.unique())))
+    every = rows.to_pylist()
     return [row for row in every if quality.of == "total" or row["answers"]]
 
 
@@ -150,7 +157,8 @@ def _values(
     events = Table(tables.events(pipeline.types, step.streams))
     sample = rows_where(step.where, read_table(events, list(step.columns), within=newest))
     layout = AggregateLayout(step)
-    late = late_at(tables, step, at, layout.fields, replace(newest, column="last_seq"))
+    mine = replace(newest, column="last_seq"), pc.field("reason") != SHED
+    late = late_at(tables, step, at, layout.fields, *mine)
     cv2, ratios = 0.0, dict[str, float]()
     for over, name in overs.items():
         values = _plain(over, sample)

@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
-from penstock.core.window import instant, micros
+from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.history.generation import Generation
 from penstock.lake.history.position import BACKFILL, DONE, PLANNED, Position, rows_of
-from penstock.lake.log.blocks import slack_changes
+from penstock.lake.log.blocks import SHED, decisions_of, slack_changes
+from penstock.lake.log.sheds import owner
 from penstock.lake.proof.audits import FAILED, PASSED
 from penstock.lake.proof.waypoint import Waypoint
 from penstock.lake.storage.commit import Table
@@ -27,8 +28,8 @@ from penstock.lake.storage.tables import Tables
 
 FORM = 1
 """Of a footing: one of another form is none. Raise it when an audit's counts mean other things."""
-TOTALS = ("received", "accepted", "quarantined", "readings_unclear",
-          "pairs_events", "pairs_on_time", "pairs_late", "pairs_preloaded")  # fmt: skip
+TOTALS = ("received", "accepted", "quarantined", "readings_unclear", "pairs_events",
+          "pairs_on_time", "pairs_late", "pairs_shed", "pairs_preloaded")  # fmt: skip
 """Columns of the comparisons that an audit adds to those of its footing."""
 
 
@@ -49,6 +50,7 @@ class Footing:
         began: when the round through the older ground began, us; none: the next audit begins it.
         since: since when everything has been covered, us.
         run_id, audited_at: of the audit, us; known once it is read.
+        settled_us: the watermark of the last of those corrections, us.
     """
 
     epoch: list[Any]
@@ -64,6 +66,7 @@ class Footing:
     since: int
     run_id: str = ""
     audited_at: int = 0
+    settled_us: int = BEGINNING
 
     def to_text(self) -> str:
         """For the table ``audits``."""
@@ -132,7 +135,7 @@ def contradicted(
     if footing.epoch != epoch_of(at.epoch):
         return "the step began anew"
     if footing.decisions != decisions_digest(tables, step, head.block):
-        return "its slack was decided otherwise"
+        return "its slack or shedding was decided otherwise"
     if any(r["reason"] == BACKFILL and footing.is_new(r) for r in plans):
         return "its history was answered since"
     known = [(at.epoch.block, at.epoch.seq)]
@@ -150,9 +153,14 @@ def epoch_of(epoch: Generation) -> list[Any]:
 
 
 def decisions_digest(tables: Tables, step: StepSpec, before: int) -> str:
-    """Of a step's slacks that were in force before a block."""
+    """Of what was decided of a step's slack and shedding, in force before a block."""
     changes = [c for c in slack_changes(tables, step.name) if c.block < before]
-    text = json.dumps([(c.block, c.spec.to_text()) for c in changes])
+    shed = decisions_of(Table(tables.decisions()), owner(step.name)) if step.sheds else []
+    said = [(row["block"], row["value"]) for row in shed if row["what"] == SHED]
+    text = json.dumps([
+        *((c.block, c.spec.to_text()) for c in changes),
+        *(each for each in said if each[0] < before),
+    ])  # fmt: skip
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -16,9 +16,16 @@ import pyarrow.compute as pc
 from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.step import StepSpec
-from penstock.core.window import FOREVER, instant, micros
+from penstock.core.window import BEGINNING, FOREVER, instant, micros
 from penstock.lake.history.plans import plans, unfinished_plans
-from penstock.lake.history.position import SPEED, Position, position, rows_of, sealed_only
+from penstock.lake.history.position import (
+    SHED,
+    SPEED,
+    Position,
+    position,
+    rows_of,
+    sealed_only,
+)
 from penstock.lake.log.freezes import APPLICATION, Freeze, Freezes
 from penstock.lake.proof.audits import FAILED, PASSED
 from penstock.lake.proof.footing import Footing, epoch_of, read_footing
@@ -151,7 +158,7 @@ class Freezer:
         footing = None if self._failed(step) else read_footing(tables, step)
         if footing is None or footing.head.seq < adopted - 1 or footing.epoch != base.epoch:
             return f"has passed an audit of the first {adopted:,} records"
-        late = self._late(step, at, freeze, footing.settled)
+        late = self._late(step, at, freeze, footing)
         return "has been corrected and audited" if late.num_rows else ""
 
     def _failed(self, step: StepSpec) -> bool:
@@ -160,16 +167,25 @@ class Freezer:
         rows = read_table(Table(self.tables.audits()), ["audited_at", "state"], mine)
         return bool(rows.num_rows) and rows.sort_by("audited_at")["state"][-1].as_py() == FAILED
 
-    def _late(self, step: StepSpec, at: Position, freeze: Freeze, after: int) -> pa.Table:
-        """Late rows of windows that freeze, later than a number."""
-        within = Spans("last_seq", ((after + 1, FOREVER),))
-        return self._rows(self.tables.late(step, []), at, freeze, within)
+    def _late(self, step: StepSpec, at: Position, freeze: Freeze, footing: Footing) -> pa.Table:
+        """Late rows of windows that freeze which no correction had settled."""
+        spec = self.tables.late(step, [])
+        new = Spans("last_seq", ((footing.settled + 1, FOREVER),))
+        least = max(step.open_after(footing.settled_us) - step.window.size + 1, BEGINNING)
+        open_then = Spans("window_start", ((least, FOREVER),))
+        rows = [
+            self._rows(spec, at, freeze, new),
+            self._rows(spec, at, freeze, open_then, SHED),
+        ]
+        return pa.concat_tables(rows)
 
-    def _rows(self, spec: TableSpec, at: Position, freeze: Freeze, within: Spans) -> pa.Table:
+    def _rows(
+        self, spec: TableSpec, at: Position, freeze: Freeze, within: Spans, reason: str = ""
+    ) -> pa.Table:
         names = ["generation", "micro_batch", "n_records"]
         where = pc.field("window_start") < pc.scalar(instant(freeze.window_from))
-        if spec.name == "answers":
-            where &= pc.field("reason") == SPEED
+        if reason := SPEED if spec.name == "answers" else reason:
+            where &= pc.field("reason") == reason
         return sealed_only(read_table(Table(spec), names, where, within), at)
 
     def _done(self, freeze: Freeze) -> Freeze:
@@ -188,14 +204,16 @@ class Freezer:
                  FOREVER),))) if s.block > head.block]  # fmt: skip
         known = {(s.generation, s.micro_batch) for s in later}
 
-        def pairs(spec: TableSpec, column: str) -> int:
-            rows = self._rows(spec, at, freeze, Spans(column, ((head.seq, FOREVER),)))
+        def pairs(spec: TableSpec, column: str, reason: str = "") -> int:
+            rows = self._rows(spec, at, freeze, Spans(column, ((head.seq, FOREVER),)), reason)
             numbers = zip(*(rows[n].to_pylist() for n in rows.column_names), strict=True)
             return sum(n for generation, batch, n in numbers if (generation, batch) in known)
 
         totals = dict(base.totals)
         totals["pairs_on_time"] += pairs(self.tables.answers(step), "through_seq")
-        totals["pairs_late"] += pairs(self.tables.late(step, []), "last_seq")
+        late = self.tables.late(step, [])
+        totals["pairs_late"] += pairs(late, "last_seq")
+        totals["pairs_shed"] = totals.get("pairs_shed", 0) + pairs(late, "last_seq", SHED)
         totals["pairs_events"] = sum(totals[f"pairs_{n}"] for n in ("on_time", "late", "preloaded"))
         planned, _ = plans(self.tables, step)
         settled = [p.number for p in planned if p.through_seq < head.seq]

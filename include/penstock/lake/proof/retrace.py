@@ -15,9 +15,17 @@ from penstock.columns.arrays import Longs
 from penstock.columns.watermark import Mark
 from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
-from penstock.core.window import FOREVER
+from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.history.generation import Generation, Sealed
-from penstock.lake.history.position import BACKFILL, DONE, PLANNED, SPEED, Position, rows_of
+from penstock.lake.history.position import (
+    BACKFILL,
+    DONE,
+    PLANNED,
+    SHED,
+    SPEED,
+    Position,
+    rows_of,
+)
 from penstock.lake.history.taken import taken
 from penstock.lake.history.view import excluded_at
 from penstock.lake.proof.recount import Blocks, Fault
@@ -29,10 +37,11 @@ from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 
-FIGURES = ("records", "answers", "pairs_answered", "pairs_late", "late_total", "answered_total")
+FIGURES = ("records", "answers", "pairs_answered", "pairs_late", "pairs_shed", "late_total",
+           "answered_total", "shed_total")  # fmt: skip
 """What a row of ``control`` says of what its micro-batch wrote, and its generation up to it."""
 Gone: TypeAlias = Way | Ways
-NOTHING = {"late_total": 0, "answered_total": 0}
+NOTHING = {"late_total": 0, "answered_total": 0, "shed_total": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +85,12 @@ class Plans:
     Attributes:
         rows: all of them, or what is new.
         before: what was settled without them.
+        mark: the watermark then, us.
     """
 
     rows: list[dict[str, Any]]
     before: int = -1
+    mark: int = BEGINNING
 
     @property
     def planned(self) -> dict[int, dict[str, Any]]:
@@ -94,13 +105,20 @@ class Plans:
     @property
     def settled(self) -> int:
         """Every late row up to here was taken by a finished correction of all windows."""
-        planned = self.planned
-        full = [
-            p["through_seq"] for n, p in planned.items()
+        return max([self.before, *(p["through_seq"] for p in self._full)])
+
+    @property
+    def settled_us(self) -> int:
+        """The watermark of the last of these, us: of windows open then, shed rows still wait."""
+        return max([self.mark, *(p["watermark_us"] for p in self._full)])
+
+    @property
+    def _full(self) -> list[dict[str, Any]]:
+        return [
+            p for n, p in self.planned.items()
             if n in self.done and p["reason"] != BACKFILL
             and p["window_from_us"] is None and p["window_to_us"] is None
         ]  # fmt: skip
-        return max([self.before, *full])
 
 
 def read_plans(
@@ -237,7 +255,7 @@ def _batches(
         place = {"generation": row.generation, "micro_batch": row.micro_batch}
         said = content[row.generation, row.micro_batch]
         former = content.get((row.generation, row.micro_batch - 1), NOTHING)
-        answers, answered, late = written.get((row.generation, row.micro_batch), (0, 0, 0))
+        answers, answered, late, shed = written.get((row.generation, row.micro_batch), (0, 0, 0, 0))
         if records is not None:
             low, high = np.searchsorted(records, [before, row.seq], "right")
             answered = int(high - low) - late
@@ -246,10 +264,12 @@ def _batches(
             "answers": answers,
             "pairs_answered": answered,
             "pairs_late": late,
+            "pairs_shed": shed,
             "late_total": former["late_total"] + late,
             "answered_total": former["answered_total"] + answered,
+            "shed_total": (former["shed_total"] or 0) + shed,
         }
-        found = _figures(row.seq, row.state) | {n: said[n] for n in FIGURES}
+        found = _figures(row.seq, row.state) | {n: said[n] or 0 for n in FIGURES}
         yield from _unlike("micro-batch unlike the log", place, expected, found)
         before = row.seq
 
@@ -267,24 +287,28 @@ def _taken(
 
 def _written(
     tables: Tables, step: StepSpec, stretch: Stretch
-) -> dict[tuple[int, int], tuple[int, int, int]]:
-    """Answers, their pairs and late pairs that stand there, by generation and micro-batch."""
+) -> dict[tuple[int, int], tuple[int, int, int, int]]:
+    """Answers, their pairs, late and shed pairs that stand there, by generation, micro-batch."""
     by = ["generation", "micro_batch"]
-    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    found: dict[tuple[int, int], tuple[int, int, int, int]] = {}
     closed = stretch.within("through_seq", stretch.since.seq)  # silence closes at the last number
     missed = stretch.within("last_seq", stretch.since.seq + 1)
     answers = read_table(
         Table(tables.answers(step)), [*by, "reason", "n_records"], pc.field("reason") == SPEED,
         closed,
     )  # fmt: skip
-    late = read_table(Table(tables.late(step, [])), [*by, "n_records"], within=missed)
-    for rows, late_rows in ((answers, False), (late, True)):
+    names = [*by, "reason", "n_records"]
+    late = read_table(Table(tables.late(step, [])), names, within=missed)
+    shed = late.filter(pc.equal(late["reason"], SHED))
+    for place, rows in ((1, answers), (2, late), (3, shed)):
         sums = rows.group_by(by).aggregate([("n_records", "count"), ("n_records", "sum")])
         for r in sums.to_pylist():
             key = r["generation"], r["micro_batch"]
-            a, n, m = found.get(key, (0, 0, 0))
-            count, total = r["n_records_count"], r["n_records_sum"] or 0
-            found[key] = (a, n, m + total) if late_rows else (a + count, n + total, m)
+            mine = [*found.get(key, (0, 0, 0, 0))]
+            mine[0] += r["n_records_count"] if place == 1 else 0
+            mine[place] += r["n_records_sum"] or 0
+            answered, pairs, missed_pairs, shed_pairs = mine
+            found[key] = answered, pairs, missed_pairs, shed_pairs
     return found
 
 

@@ -62,6 +62,8 @@ def known(tables: Tables, pipeline: Pipeline, question: Question) -> Mapping[str
     elif question.where or any(question.between):
         raise ConfigError("a condition and a period go with pairs of a join. Or write SQL alone")
     sql = question.statement
+    if sql is None and question.moment is not None:
+        raise ConfigError("a moment goes with SQL, which is answered as of it. Write some as well")
     if sql is None or question.moment is None:
         return found
     newest = as_of(found, sql)

@@ -14,6 +14,7 @@ from penstock.lake.history.generation import generations
 from penstock.lake.history.position import DONE, position
 from penstock.lake.history.view import excluded_at
 from penstock.lake.log.blocks import newest_seq
+from penstock.lake.log.sheds import in_force_after
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
@@ -39,6 +40,7 @@ class StepState:
         excluded: records that are left out, and why, in the order of ``arrival_seq``.
         compared: of the last million records the candidates that were looked at, and the pairs that
             were told; none: it looks for no partners.
+        shed: what is shed after the last record, per cent.
     """
 
     sealed_seq: int
@@ -51,6 +53,7 @@ class StepState:
     streams: dict[str, tuple[int, int]]
     excluded: pa.Table
     compared: tuple[int, int] | None = None
+    shed: int = 0
 
     @property
     def ended(self) -> bool:
@@ -86,6 +89,7 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         streams=by_stream(tables, at.sealed.seq) if step.streams else {},
         excluded=excluded_at(tables, step, at),
         compared=_compared(tables, step, at.sealed.seq) if step.by_reach else None,
+        shed=in_force_after(Table(tables.decisions()), step, at.sealed.seq),
     )
 
 

@@ -13,6 +13,9 @@ UNDECLARED = "undeclared"
 """Column of ``events`` with what typed sources have beside the declared columns, a struct. It comes
 with the first such field, and its fields with the records that have them."""
 
+SHEDS = ("pairs_shed", "shed_total", "shed")
+"""Columns of ``control`` that are there once a step has shed."""
+
 INTERNAL = ("epoch", "generation", "micro_batch", "plan")
 """Columns of ``answers`` that only the product needs."""
 

@@ -13,7 +13,7 @@ from penstock.core.measure import ColumnType
 from penstock.core.side import VERSION, SideTable
 from penstock.core.step import STREAM, StepSpec
 from penstock.lake.storage.definition import Definition
-from penstock.lake.storage.spec import INTERNAL, TableSpec
+from penstock.lake.storage.spec import INTERNAL, SHEDS, TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,13 +353,13 @@ class Tables:
                     ("size_reason", pa.string()),
                     *_longs("class_1", "class_2", "class_3", "late_from_us", "late_to_us"),
                     *_longs("pairs_late", "pairs_answered", "late_total", "answered_total"),
-                    *_longs("pairs_open", "answers", "compared"),
+                    *_longs("pairs_open", "answers", "compared", *SHEDS),
                     ("published_at", INSTANT),
                 ]
             ),
             name="control",
             form=2,
-            optional=("compared",),
+            optional=("compared", *SHEDS),
         )
 
     def coverage(self, step: StepSpec) -> TableSpec:

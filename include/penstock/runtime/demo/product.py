@@ -89,6 +89,7 @@ def account(settings: Settings, pipeline: Pipeline, step: StepSpec, pairs: int) 
         parts_of_pairs={
             "on time": known.on_time,
             "late": known.late,
+            "shed": known.shed,
             "open": known.open,
             "preloaded": known.preloaded,
             "excluded": known.excluded,

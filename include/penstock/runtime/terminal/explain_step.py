@@ -74,7 +74,7 @@ def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
     """Say how long it waits, and for what."""
     if step.compares:
         late = step.late.format(correction=plan.correction)
-        out.print(pairs(("answer", "at once"), ("late", late)))
+        out.print(pairs(("answer", "at once"), ("late", late), *_shed(step)))
         return
     span, tuning = spoken(step.slack.span), step.slack.tuning
     if step.slack.policy is SlackPolicy.FIXED:
@@ -102,7 +102,22 @@ def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
     rows.append(
         ("late", f"what comes after the answer is repaired by correction, {plan.correction}")
     )
-    out.print(pairs(*rows))
+    out.print(pairs(*rows, *_shed(step)))
+
+
+def _shed(step: StepPlan) -> list[tuple[str, str]]:
+    """What it leaves to the correction under load; nothing: it sheds none."""
+    if (may := step.shed) is None:
+        return []
+    begins = timedelta(microseconds=round(may.start * may.within))
+    return [
+        (
+            "sheds",
+            f"nothing, as long as answers are less than {spoken(begins)} behind the log; then more"
+            f" and more records ({may.model}), at {spoken(timedelta(microseconds=may.within))}"
+            f" {may.base:.0%} of them. They are repaired as late ones are",
+        )
+    ]
 
 
 def _measured(horizon: int | None) -> str:

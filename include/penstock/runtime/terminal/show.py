@@ -167,6 +167,7 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         ("sealed", sealed),
         ("watermark", watermark),
         ("slack K", f"{spoken(state.fold.slack)} ({policy})"),
+        *([("sheds", _shed(state, step))] if step.shed or state.shed else []),
         ("pending", _pending(state, step, pipeline)),
         ("corrected", _corrected(state)),
         *([("excluded", _excluded(state.excluded))] if state.excluded.num_rows else []),
@@ -177,6 +178,14 @@ def _excluded(found: pa.Table) -> Text:
     first = found.slice(0, 1).to_pylist()[0]
     said = f"{count(found.num_rows, 'record')} on which the code fails, in no answer; the first,"
     return Text(f"{said} number {first['arrival_seq']:,}: {first['reason']}", style="yellow")
+
+
+def _shed(state: StepState, step: StepSpec) -> str | Text:
+    """What is shed now, and what may be."""
+    may = "" if step.shed is None else f", of at most {step.shed.base:.0%}"
+    if not state.shed:
+        return f"nothing now{may}"
+    return Text(f"{state.shed} % of the records now{may}: the stream is behind", style="yellow")
 
 
 def _pending(state: StepState, step: StepSpec, pipeline: Pipeline) -> Text:
@@ -213,8 +222,10 @@ def _show_balance(
     for stream, (accepted, refused) in state.streams.items():
         parts = f"{accepted:,} accepted + {refused:,} quarantined"
         shown.add_row(f"of stream {stream}", f"{accepted + refused:,}", Text("="), parts)
-    names = {"on time": found.on_time, "late": found.late, "open": found.open,
-             "preloaded": found.preloaded}  # fmt: skip
+    names = {"on time": found.on_time, "late": found.late}
+    if found.shed or step.shed is not None:
+        names["shed"] = found.shed
+    names |= {"open": found.open, "preloaded": found.preloaded}
     if found.excluded:
         names["excluded"] = found.excluded
     parts = " + ".join(f"{n:,} {name}" for name, n in names.items())

@@ -1,0 +1,39 @@
+"""What each step sheds, from which position on: decided like a slack (``lake.log.proposed``)."""
+
+from penstock.core.shedding import Shed
+from penstock.core.step import StepSpec
+from penstock.lake.log.blocks import SHED, decisions_of
+from penstock.lake.log.proposed import held, values
+from penstock.lake.storage.commit import Table
+
+
+def owner(step: str) -> str:
+    """Whose decisions those about a step's shedding are."""
+    return f"shed {step}"
+
+
+def sheds_of(decisions: Table, step: StepSpec, after: int) -> tuple[Shed, ...]:
+    """All that was decided for a step, in order; records up to ``after`` are its history.
+
+    Args:
+        decisions: the table.
+        step: the step.
+        after: position before the step's epoch: of what came before it none is shed.
+    """
+    if not step.sheds:
+        return ()
+    rows = [row for row in decisions_of(decisions, owner(step.name)) if row["what"] == SHED]
+    found = [(max(seq, after + 1), int(ratio)) for ratio, seq in (held(r["value"]) for r in rows)]
+    return tuple(dict(found).items())
+
+
+def in_force_after(decisions: Table, step: StepSpec, seq: int) -> int:
+    """The ratio in force for the record after a position, per cent."""
+    found = [ratio for first, ratio in sheds_of(decisions, step, -1) if first <= seq + 1]
+    return found[-1] if found else 0
+
+
+def in_force(decisions: Table, step: str) -> int:
+    """The ratio that was last decided, or asked for since, per cent."""
+    found = values(decisions_of(decisions, owner(step)))
+    return int(found[-1]) if found else 0
