@@ -110,6 +110,17 @@ def test_a_table_that_was_made_again_has_other_files(spec: TableSpec) -> None:
         assert not read_table(Table(spec)).num_rows
 
 
+def test_a_restored_table_has_other_files_under_the_same_number(spec: TableSpec) -> None:
+    append(spec, [1], 0)
+    shutil.copytree(spec.uri, f"{spec.uri} kept")
+    for numbers in ([2], [3]):
+        append(spec, numbers, 1)
+        assert sorted(read_table(Table(spec))["n"].to_pylist()) == [1, *numbers]
+        shutil.rmtree(spec.uri)
+        shutil.copytree(f"{spec.uri} kept", spec.uri)
+        assert read_table(Table(spec))["n"].to_pylist() == [1]
+
+
 def test_a_file_of_former_columns_has_null_in_the_new_ones(spec: TableSpec) -> None:
     append(spec, [1], 0)
     assert read_table(Table(spec)).num_rows == 1

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from penstock.core.place import is_remote
 from penstock.core.step import STREAM
 from penstock.core.window import MILLISECOND, micros
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import told
 from penstock.lake.storage.remembered import Remembered, is_small
+from penstock.lake.storage.snapshots import CLEANED_AWAY, mark_of
 from penstock.lake.storage.spec import TableSpec, opened
 
 PIECE = 262_144
@@ -53,8 +55,11 @@ def data_files(delta: DeltaTable, column: str) -> list[DataFile]:
     Instants count in microseconds; a file's greatest one is the latest it can be, because writers
     cut statistics to milliseconds.
     """
-    snapshot = (delta.table_uri, delta.metadata().id, delta.version(), column)
-    return REMEMBERED.listed(snapshot, partial(_files, delta, column))
+    uri, look = delta.table_uri, partial(_files, delta, column)
+    mark = CLEANED_AWAY if is_remote(uri) else mark_of(uri, delta.version())
+    if mark == CLEANED_AWAY:  # a restored table may have another version of this number
+        return look()
+    return REMEMBERED.listed((uri, mark, delta.version(), column), look)
 
 
 def _files(delta: DeltaTable, column: str) -> list[DataFile]:
