@@ -20,7 +20,7 @@ SMALL = 65_536
 """Bytes of a file that is remembered; a larger one costs by its content."""
 MOST = 32 * 1024**2
 """Bytes in memory of all such files."""
-LISTS, FEW = 256, 1_024
+LISTS, FEW = 64, 512
 """Lists of files, and files of each."""
 Mark: TypeAlias = tuple[int, int, int]
 Read: TypeAlias = Callable[[Sequence[str], Sequence[str]], Sequence[pa.Table]]
