@@ -60,6 +60,11 @@ def courses(rows: pa.Table, step: StepSpec) -> list[Course]:
     return found
 
 
+def titled(said: Sequence[str], notes: Sequence[str]) -> str:
+    """What a picture says above all, and below it what there is to know besides."""
+    return "\n".join("; ".join(some) for some in (said, notes) if some)
+
+
 def _course(label: str, rows: pa.Table, part: np.ndarray, whole: np.ndarray) -> Course:
     t_max = np.asarray(rows["t_max_us"])
     runs = np.array_split(np.arange(len(t_max)), min(POINTS, len(t_max)))

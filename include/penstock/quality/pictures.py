@@ -27,7 +27,7 @@ from penstock.lake.serve.gaps import DOT, broken, gaps_between
 from penstock.lake.serve.newest import said_over_time
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
-from penstock.quality.courses import Course, courses
+from penstock.quality.courses import Course, courses, titled
 from penstock.quality.said import said_figure
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _figure(
         said.append(_errors(panels.pop(0), quality, line, each, [len(part) for part in parts]))
     for course, axes in zip(below, panels, strict=True):
         course.draw(axes)
-    figure.suptitle("; ".join([*said, *notes]), fontsize=10, x=0.01, ha="left")
+    figure.suptitle(titled(said, notes), fontsize=10, x=0.01, ha="left")
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from penstock.core.window import instant
 from penstock.lake.serve.newest import AGAIN, AT_ONCE, GONE, HISTORY
-from penstock.quality.courses import Course
+from penstock.quality.courses import Course, titled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,11 +54,11 @@ def said_figure(
     axes.set_ylabel("answers")
     for course, other in zip(drawn, others, strict=True):
         course.draw(other)
-    figure.legend(frameon=False, fontsize=8, loc="outside right upper")
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     for one in figure.axes:
         one.spines[["top", "right"]].set_visible(False)
-    said = [", ".join(f"{high.sum():,.0f} {how}" for how, high in heights.items()), *notes]
-    figure.suptitle("; ".join(said), fontsize=10, x=0.01, ha="left")
+    said = [", ".join(f"{high.sum():,.0f} {how}" for how, high in heights.items())]
+    figure.suptitle(titled(said, notes), fontsize=10, x=0.01, ha="left")
     return figure
 
 
