@@ -25,7 +25,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from penstock.core.clock import SystemClock
-from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.ingest import door
 from penstock.lake.storage.commit import Table
@@ -81,11 +80,7 @@ def ours(
     query = measuring.stream(
         spark, tables, pipeline, lambda *_: sealed.append(time.perf_counter()), args.batch
     )
-    while (at := position(tables, step)) is None or at.sealed.seq + 1 < records:
-        if query.exception() is not None:
-            raise SystemExit(str(query.exception()))
-        time.sleep(0.2)
-    query.stop()
+    measuring.answered(query, tables, step, records)
     rows = read_table(Table(tables.control(step))).sort_by("micro_batch").to_pylist()
     half = next(n for n, row in enumerate(rows) if row["through_seq"] > records / 2)
     taken = sum(row["records"] for row in rows[half + 1 :])
