@@ -250,7 +250,7 @@ def check_step(lake: Lake, truth: ref.Answers) -> None:
     assert found.pairs == truth.pairs
     assert found.open == truth.open_pairs == 0
     names = ["window_start", *step.key_names]
-    once(tables.late(step, []), (*names, *SEALED))
+    once(tables.late(step, []), (*names, *SEALED, "reason"))
     once(tables.answers(step), (*names, *SEALED, "reason"))
     once_sealed(lake)
 
