@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door
 from penstock.lake.storage.commit import Table
@@ -85,11 +84,7 @@ def run(spark: SparkSession, home: Path, args: argparse.Namespace, count: int) -
     query = measuring.stream(
         spark, tables, pipeline, lambda *_: sealed.append(time.perf_counter()), args.batch
     )
-    while (at := position(tables, step)) is None or at.sealed.seq + 1 < records:
-        if query.exception() is not None:
-            raise SystemExit(str(query.exception()))
-        time.sleep(0.2)
-    query.stop()
+    measuring.answered(query, tables, step, records)
     rows = read_table(Table(tables.control(step))).sort_by("micro_batch").to_pylist()
     warm = next(n for n, row in enumerate(rows) if row["through_seq"] > records * WARM) + 1
     counted = [row for row in rows[warm:] if row["records"]]

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from penstock.config.catalog import read_pipeline
 from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
+from penstock.core.step import StepSpec
+from penstock.lake.history.position import position
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest import source as waiting
 from penstock.lake.ingest.door import Door
@@ -72,6 +75,15 @@ def stream(
     return start_query(
         spark, tables, pipeline, TOGETHER, SystemClock(), told, stands_still, Bounds.fixed(records)
     )
+
+
+def answered(query: StreamingQuery, tables: Tables, step: StepSpec, records: int) -> None:
+    """Wait until a step has answered so many records, then stop its query."""
+    while (at := position(tables, step)) is None or at.sealed.seq + 1 < records:
+        if query.exception() is not None:
+            raise SystemExit(str(query.exception()))
+        time.sleep(0.2)
+    query.stop()
 
 
 def ingest(tables: Tables, pipeline: Pipeline, home: Path, *, each: bool = False) -> int:

@@ -12,9 +12,10 @@ from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.view import excluded_at
 from tests.answers import blocks_of
-from tests.lakes import Lake, World
+from tests.lakes import Lake
 from tests.lookups import NOBODY
 from tests.streams import ARROW, disordered, us
+from tests.worlds import World
 
 CODE = '''"""What is known of sites."""
 

@@ -13,8 +13,9 @@ from penstock.lake.history.view import late_at
 from tests import lookup_model as model
 from tests import reference as ref
 from tests.answers import blocks_of
-from tests.lakes import Lake, World, make_lake
+from tests.lakes import Lake, make_lake
 from tests.streams import SECOND, instant, us
+from tests.worlds import World
 
 NOBODY = ref.Step(("site",), ref.Window(SECOND, SECOND), (), ())
 """The oracle of windows has nothing to say."""

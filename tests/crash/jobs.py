@@ -5,7 +5,8 @@
 ``launch``, a supervisor whose driver is ``ingest``; ``judge``, an audit of comparisons that were
 made before, so that no JVM is needed; ``robbed``, an audit that loses a node;
 ``failure``, the note of a failed query;
-``limit``, side data that is unfit, then another one; ``propose``, another threshold of coverage;
+``limit``, side data that is unfit, then another one; ``propose``, another threshold of coverage,
+and what two steps are to shed;
 ``decide``, a person's decision on a file; ``backup`` of the lake, and ``restore`` of it, in its
 place; ``keep:NAME``, a copy of the lake.
 """
@@ -41,7 +42,8 @@ from penstock.lake.ingest.side_files import SideFiles
 from penstock.lake.ingest.through import run_through
 from penstock.lake.log import files
 from penstock.lake.log.blocks import LIVE
-from penstock.lake.log.proposed import propose
+from penstock.lake.log.proposed import propose, shed
+from penstock.lake.log.sheds import owner
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.embedded.backup import back_up, restore
@@ -50,6 +52,7 @@ from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import Limits, StreamSpec
 from penstock.spark import results
+from penstock.spark.shed import ShedWatch
 from penstock.spark.stream_host import StreamHost
 
 NAME = "p"
@@ -61,6 +64,8 @@ UNFIT = "a,b,seconds\n1,2,5\n1,2,6\n"
 QUICK = Limits(tick=0.05, backoff=0.05, backoff_most=0.2)
 PATIENCE = 60.0
 THRESHOLD = 0.85
+SHED = {"pairs": 30, "last": 20}
+"""Per cent of the records, by step."""
 
 
 @contextmanager
@@ -74,6 +79,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(maintain, "FEW_FILES", 3)
         patch.setattr(side_files, "SETTLED", timedelta())
         patch.setattr(results, "LARGE", 2_000)  # some of a life's results
+        patch.setattr(ShedWatch, "look", lambda *_: None)  # how far it is behind is the machine's
         patch.setattr(StreamHost.run, "__defaults__", (Bounds.fixed((blocks - 1) * 128 + 1),))
         yield patch
 
@@ -105,13 +111,15 @@ def _launch(settings: Settings, blocks: int) -> None:
 
 
 def _propose(settings: Settings, _blocks: int) -> None:
-    """As a correction does that has measured a threshold."""
+    """As a correction does that has measured a threshold, and a host that is behind."""
     pipeline = Catalog.read(settings.pipelines).pipeline(NAME)
     propose_other(Tables(settings.lake_uri, NAME), pipeline.spec("hourly"), SystemClock())
 
 
 def propose_other(tables: Tables, step: StepSpec, clock: Clock) -> None:
-    """Another threshold of coverage than the pipeline file's."""
+    """Another threshold of coverage than the pipeline file's; and of other steps some is shed."""
+    for name, ratio in SHED.items():
+        shed(tables, owner(name), ratio, "behind", clock)
     assert step.slack.tuning is not None
     spec = replace(step.slack, tuning=replace(step.slack.tuning, threshold=THRESHOLD))
     propose(tables, step, spec, "measured", clock)

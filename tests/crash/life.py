@@ -16,6 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from penstock.config.settings import Settings
 from penstock.kinds.custom.spec import CustomSpec
 from penstock.kinds.join.spec import JoinSpec
@@ -23,6 +25,7 @@ from penstock.kinds.lookup.spec import LookupSpec
 from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import generations
+from penstock.lake.history.position import SHED as SHED_ROW
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.taken import taken
@@ -32,8 +35,8 @@ from penstock.lake.storage.read import read_table
 from penstock.runtime.streams.processes import MARK
 from tests import custom, joins
 from tests import reference as ref
-from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair
-from tests.crash.jobs import BACKUPS, COMPARISONS, NEXT
+from tests.answers import assert_same, blocks_of, late_by_pair, rows_by_pair, shed_by_pair
+from tests.crash.jobs import BACKUPS, COMPARISONS, NEXT, SHED
 from tests.crash.points import Reached, read_trace
 from tests.custom import FUSSY, write_code
 from tests.joins import LIVED
@@ -202,8 +205,10 @@ class Life:
                 continue
             start = generations(lake.tables, lake.step)[-1]
             epoch = next(g for g in generations(lake.tables, lake.step) if g.number == start.epoch)
-            found[name] = ref.run(lake.epoch_oracle(), self.log, epoch.block)
+            sheds = lake.sheds()
+            found[name] = ref.run(lake.epoch_oracle(), self.log, epoch.block, None, sheds)
             assert sum(a.n_records for a in found[name].late.values()) > 20
+            assert (len(found[name].shed) > 20) == (name in SHED)
             assert found[name].preloaded
         return found
 
@@ -234,8 +239,10 @@ def check_step(lake: Lake, truth: ref.Answers) -> None:
     assert at is not None
     timely = rows_by_pair(step, timely_answers(tables, step), "through_seq")
     assert_same(truth.timely, timely)
-    late = late_by_pair(step, late_at(tables, step, at, layout_of(step).fields))
-    assert_same(truth.late, late)
+    rows = late_at(tables, step, at, layout_of(step).fields)
+    is_shed = pc.equal(rows["reason"], SHED_ROW)
+    assert_same(truth.late, late_by_pair(step, rows.filter(pc.invert(is_shed))))
+    assert shed_by_pair(step, rows.filter(is_shed)) == truth.shed
     in_force = rows_by_pair(step, answers_in_force(tables, step), "through_seq")
     assert_same(truth.corrected, in_force, position=False)
     found = balance(tables, step)
@@ -243,7 +250,7 @@ def check_step(lake: Lake, truth: ref.Answers) -> None:
     assert found.pairs == truth.pairs
     assert found.open == truth.open_pairs == 0
     names = ["window_start", *step.key_names]
-    once(tables.late(step, []), (*names, *SEALED))
+    once(tables.late(step, []), (*names, *SEALED, "reason"))
     once(tables.answers(step), (*names, *SEALED, "reason"))
     once_sealed(lake)
 
@@ -265,7 +272,8 @@ def check_pairs(lake: Lake) -> None:
     joins.check_settled(lake, joins.LIVED)
     found = position(lake.tables, lake.step)
     assert found is not None
-    assert sum(last.late for last in found.lasts) > 20
+    assert sum(last.late - last.shed for last in found.lasts) > 20
+    assert sum(last.shed for last in found.lasts) > 100
     once(lake.tables.answers(lake.step), ("left_seq", "right_seq", *SEALED, "reason"))
     once_sealed(lake)
 

@@ -15,15 +15,12 @@ from tests.crash.matrix import Row
 from tests.crash.points import LIBRARY, Reached, marks, sites, uncovered, unreached
 from tests.crash.rows import OF_A_SCALING, POINTS
 from tests.lakes import make_lake
+from tests.rarely import rare
 from tests.steps import CASES
 
 pytestmark = pytest.mark.spark
-TELLING = [
-    "within ingest plans",
-    "supervisor driving",
-    "inside state",
-    "before done corrections",
-]
+TELLING = ["within ingest plans", "inside state", *map(rare, ("supervisor driving",
+           "before done corrections"))]  # fmt: skip
 
 
 def test_every_write_of_the_loop_is_guarded_by_points_that_a_life_reaches(

@@ -9,11 +9,10 @@ from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.ingest import door as door_module
 from tests.custom import LONGEST, CustomWorld, longest, longest_rows, write_code
-from tests.doubles import deadly_commits
-from tests.lakes import World
 from tests.lookups import NOBODY
 from tests.rarely import rare
 from tests.side import CODES, LOAD, LimitsFile, taken_at_once
+from tests.worlds import World, living
 
 __all__ = ["taken_at_once"]
 pytestmark = pytest.mark.law
@@ -48,12 +47,8 @@ def test_whatever_changes_when_what_is_said_is_the_log_s(
             every = longest(lake, limits, at.sealed.seq)
             assert timely == {row for row in every if row[1] > at.epoch.seq}
 
-    with deadly_commits(world.death):
-        for _ in range(50):
-            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
-            world.step()
-            world.death.share = 0.0
-            check()
+    for _ in living(world, 50):
+        check()
     world.finish()
     check()
     at = position(lake.tables, lake.step)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from penstock.lake.history.balance import balance
-from penstock.lake.history.position import position
 from penstock.lake.history.taken import taken
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage import read
@@ -21,8 +20,8 @@ from tests.custom import (
     check_settled,
     check_timely,
 )
-from tests.doubles import deadly_commits
 from tests.rarely import rare
+from tests.worlds import living
 
 pytestmark = pytest.mark.law
 
@@ -43,13 +42,8 @@ def test_whoever_dies_whenever_what_is_said_is_the_log_s(
     monkeypatch.setattr(read, "PIECE", 3)
     world = CustomWorld(tmp_path, step, seed)
     lake = world.lake
-    with deadly_commits(world.death):
-        for _ in range(50):
-            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
-            world.step()
-            world.death.share = 0.0
-            if position(lake.tables, lake.step) is not None:
-                check_timely(lake)
+    for _ in living(world, 50):
+        check_timely(lake)
     world.finish()
     check_timely(lake)
     check_settled(lake)

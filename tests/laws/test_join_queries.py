@@ -7,7 +7,6 @@ import pytest
 
 from penstock.kinds.join.views import views
 from penstock.lake.history.generation import generations
-from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest.side_files import SideFiles
@@ -16,12 +15,12 @@ from penstock.lake.log.proposed import values
 from penstock.lake.log.side import REFUSED, owner
 from penstock.lake.storage.commit import Table
 from tests.asking import ASKED, QUERIES, Asking
-from tests.doubles import deadly_commits
 from tests.joins import oracle_of, seen
-from tests.lakes import Lake, World, make_lake
+from tests.lakes import Lake, make_lake
 from tests.rarely import rare
 from tests.side import taken_at_once
 from tests.streams import write_jsonl
+from tests.worlds import World, living
 
 __all__ = ["taken_at_once"]
 pytestmark = pytest.mark.law
@@ -46,13 +45,8 @@ def test_whatever_is_asked_when_the_pairs_are_the_log_s(
     monkeypatch.setattr(door_module, "BLOCK", 5)
     world = QueryWorld(tmp_path, seed)
     lake = world.lake
-    with deadly_commits(world.death):
-        for _ in range(60):
-            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
-            world.step()
-            world.death.share = 0.0
-            if position(lake.tables, lake.step) is not None:
-                world.asking.check(settled=False)
+    for _ in living(world, 60):
+        world.asking.check(settled=False)
     world.finish()
     assert world.asking.check(settled=True)
     assert len(world.asking.decided()) > 1, "they changed while records came"

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.history.position import position
 from penstock.lake.history.standing import timely_answers
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage import read
 from penstock.spark import scan
-from tests.doubles import deadly_commits
 from tests.joins import CASES, check_settled, check_stream, join_lake, oracle_of, pairs_in, seen
-from tests.lakes import Lake, World, make_lake
+from tests.lakes import Lake, make_lake
 from tests.rarely import rare
 from tests.streams import write_jsonl
+from tests.worlds import World, living
 
 pytestmark = pytest.mark.law
 
@@ -88,13 +87,8 @@ def test_whoever_dies_whenever_the_pairs_are_the_log_s(
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
     world = World(tmp_path, oracle_of(name), seed)
-    with deadly_commits(world.death):
-        for _ in range(50):
-            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
-            world.step()
-            world.death.share = 0.0
-            if position(world.lake.tables, world.lake.step) is not None:
-                check_stream(world.lake, CASES[name])
+    for _ in living(world, 50):
+        check_stream(world.lake, CASES[name])
     assert world.counts["kills"]
     world.finish()
     check_stream(world.lake, CASES[name])

@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from tests.doubles import deadly_commits
 from tests.joins import check_settled, check_stream
 from tests.rarely import rare
 from tests.streams import write_jsonl
 from tests.two_streams import CASES, COLUMNS, Life, lake_of, rows_of
+from tests.worlds import living
 
 pytestmark = pytest.mark.law
 
@@ -25,13 +24,8 @@ def test_a_life_of_a_join_of_two_streams(
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 4)
     life = Life(tmp_path, CASES[name], seed)
-    with deadly_commits(life.death):
-        for _ in range(70):
-            life.death.share = life.draw.choice([0.0, 0.05, 0.15])
-            life.step()
-            life.death.share = 0.0
-            if position(life.lake.tables, life.lake.step) is not None:
-                check_stream(life.lake, life.case)
+    for _ in living(life, 70):
+        check_stream(life.lake, life.case)
     assert life.kills
     life.finish()
     check_stream(life.lake, life.case)

@@ -13,11 +13,11 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.storage import read
 from penstock.spark import scan
 from tests import lookup_model as model
-from tests.doubles import deadly_commits
 from tests.lakes import Lake
 from tests.lookups import LookupWorld, alarms, case_of, check_stream, logged, lookup_lake, seen
 from tests.rarely import rare
 from tests.streams import write_jsonl
+from tests.worlds import living
 
 pytestmark = pytest.mark.law
 
@@ -86,13 +86,8 @@ def test_whoever_dies_whenever_the_alarms_are_the_log_s(
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 5)
     world = LookupWorld(tmp_path, case_of("consecutive", keep), 10 * seed + keep)
-    with deadly_commits(world.death):
-        for _ in range(50):
-            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
-            world.step()
-            world.death.share = 0.0
-            if position(world.lake.tables, world.lake.step) is not None:
-                check_stream(world.lake, unit=1)
+    for _ in living(world, 50):
+        check_stream(world.lake, unit=1)
     assert world.counts["kills"]
     world.finish()
     lake = world.lake

@@ -22,9 +22,10 @@ from penstock.spark import chunks
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of, rows_by_pair
 from tests.doubles import Killed, deadly_commits, dies_at
-from tests.lakes import Lake, World, make_lake, some_rows
+from tests.lakes import Lake, make_lake, some_rows
 from tests.steps import CASES, case_of
 from tests.streams import write_jsonl
+from tests.worlds import World
 
 pytestmark = pytest.mark.law
 LOOKS = 5

@@ -29,10 +29,11 @@ from penstock.spark import results
 from penstock.spark.correct import start_epochs
 from tests.disk import Disk
 from tests.doubles import Killed, lose_memory
-from tests.lakes import ROWS, Lake, World, arrive, fed
+from tests.lakes import ROWS, Lake, arrive, fed
 from tests.rarely import rare
 from tests.steps import case_of
 from tests.streams import write_jsonl
+from tests.worlds import World
 
 pytestmark = pytest.mark.law
 

@@ -14,8 +14,8 @@ from penstock.spark import chunks, results
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.doubles import deadly_commits
-from tests.lakes import World
 from tests.steps import case_of
+from tests.worlds import World
 
 pytestmark = pytest.mark.law
 

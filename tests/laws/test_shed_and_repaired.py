@@ -12,13 +12,13 @@ import pytest
 from penstock.lake.history.correction import pending_count
 from penstock.lake.history.position import position
 from penstock.lake.ingest import door as door_module
-from tests.doubles import deadly_commits
 from tests.joins import CASES as JOINS
 from tests.joins import check_settled, check_stream, join_lake, oracle_of, seen
-from tests.lakes import Shedding, make_lake, some_rows
+from tests.lakes import make_lake, some_rows
 from tests.rarely import rare
 from tests.steps import CASES
 from tests.streams import write_jsonl
+from tests.worlds import Shedding, living
 
 pytestmark = pytest.mark.law
 
@@ -33,12 +33,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_whoever_dies_whenever_answers_become_exact(tmp_path: Path, name: str, seed: int) -> None:
     world = Shedding(tmp_path, CASES[name], seed)
-    with deadly_commits(world.death):
-        for _ in range(60):
-            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
-            world.step()
-            world.death.share = 0.0
-            world.lake.check()
+    for _ in living(world, 60):
+        world.lake.check()
     world.finish()
     world.lake.check()
     assert world.counts["sheds"]
@@ -110,13 +106,8 @@ def test_pairs_of_shed_records_are_found_by_corrections(
 @pytest.mark.parametrize(("name", "seed"), [("far", 5), rare("same", 6), rare("month", 7)])
 def test_whoever_dies_whenever_pairs_become_exact(tmp_path: Path, name: str, seed: int) -> None:
     world = Shedding(tmp_path, oracle_of(name), seed)
-    with deadly_commits(world.death):
-        for _ in range(60):
-            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
-            world.step()
-            world.death.share = 0.0
-            if position(world.lake.tables, world.lake.step) is not None:
-                check_stream(world.lake, JOINS[name])
+    for _ in living(world, 60):
+        check_stream(world.lake, JOINS[name])
     world.finish()
     check_stream(world.lake, JOINS[name])
     check_settled(world.lake, JOINS[name])

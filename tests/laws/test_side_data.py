@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.ingest import door as door_module
 from tests import lookup_model as model
-from tests.doubles import deadly_commits
 from tests.lookups import NOBODY, LookupWorld, alarms, check_stream, logged
 from tests.rarely import rare
 from tests.side import CODES, LIMITED, LOAD, LimitsFile, matches_by, taken_at_once
+from tests.worlds import living
 
 __all__ = ["taken_at_once"]
 pytestmark = pytest.mark.law
@@ -60,13 +59,8 @@ def test_whatever_changes_when_the_alarms_are_the_log_s(
                 reach or abs(a.time - b.time) <= model.REACH))  # fmt: skip
             check_stream(lake, unit=1)
 
-    with deadly_commits(world.death):
-        for _ in range(60):
-            world.death.share = world.draw.choice([0.0, 0.05, 0.15])
-            world.step()
-            world.death.share = 0.0
-            if position(lake.tables, lake.step) is not None:
-                told()
+    for _ in living(world, 60):
+        told()
     world.finish()
     told()
     assert len(world.file.decided(lake.tables)) > 1, "it changed while records came"

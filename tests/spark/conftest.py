@@ -23,8 +23,8 @@ from penstock.spark.stream_host import StreamHost
 from tests import reference as ref
 from tests.answers import blocks_of
 from tests.clusters import a_cluster, nodes_asked_for
-from tests.doubles import RecordingPulse, RisingClock, deadly_commits
-from tests.lakes import Lake, World
+from tests.doubles import RecordingPulse, RisingClock
+from tests.lakes import Lake
 from tests.lookups import NOBODY
 from tests.steps import HOURLY, HOURLY_REF, LAST, LAST_REF, SINCE, SINCE_REF, make_pipeline
 from tests.streams import disordered, write_files
@@ -156,21 +156,6 @@ def make_scene(home: Path, **overrides: Any) -> Scene:
     source = {"files": str(home / "live"), "format": "parquet", "mode": "bounded"}
     steps = {name: step for name, (step, _) in STEPS.items()}
     return Scene(home, {"source": source, "steps": steps} | overrides)
-
-
-def lived(world: World, steps: int, looks: int) -> Iterator[None]:
-    """A life of so many steps: stops at some of them, and at its end; nobody dies in a stop."""
-    share = world.draw.choice([0.0, 0.03, 0.1])
-    moments = set(world.draw.sample(range(steps), looks))
-    with deadly_commits(world.death):
-        for i in range(steps):
-            world.death.share = share
-            world.step()
-            world.death.share = 0.0
-            if i in moments:
-                yield
-    world.finish()
-    yield
 
 
 def flow(count: int = RECORDS, seed: int = 7) -> list[dict[str, Any]]:

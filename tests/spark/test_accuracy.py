@@ -17,6 +17,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.all  # test_on_a_cluster.py loses a node in every run
 def test_a_node_is_killed_and_every_record_is_counted_once(tmp_path: Path) -> None:
     with a_cluster(tmp_path, 2) as cluster:
         found = accuracy(tmp_path, cluster, 300_000, [Loss(1, 0.2)], None, share_late=0.0)

@@ -11,10 +11,9 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.proof import scope
 from penstock.spark import chunks
 from tests.forgery import audited
-from tests.lakes import Shedding, World
 from tests.rarely import rare
-from tests.spark.conftest import lived
 from tests.steps import case_of
+from tests.worlds import Shedding, World, lived
 
 pytestmark = pytest.mark.spark
 STEPS, AUDITS, PARTS = 50, 2, 10

@@ -108,6 +108,7 @@ FAULTS: dict[str, tuple[str, Callable[[Forger], Row]]] = {
     "a late row is hidden": (
         "late_miscounted", lambda f: f.drop("late", f.pick("late", lambda _: True))),
 }  # fmt: skip
+SELDOM = {"a corrected alarm is dropped", "an instant is off by a microsecond"}
 
 
 def test_without_a_fault_the_audit_is_green(quick: SparkSession, repaired: Lake) -> None:
@@ -120,7 +121,7 @@ def test_without_a_fault_the_audit_is_green(quick: SparkSession, repaired: Lake)
     assert row["pairs_late"] > 0
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [rare(f) if f in SELDOM else f for f in FAULTS])
 def test_the_audit_is_red_and_says_where_when(
     quick: SparkSession, forger: Forger, fault: str
 ) -> None:

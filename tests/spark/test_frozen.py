@@ -20,11 +20,11 @@ from tests import reference as ref
 from tests.answers import Memory, assert_same, blocks_of, rows_by_pair
 from tests.doubles import Killed
 from tests.forgery import audited
-from tests.lakes import Lake, World
-from tests.spark.conftest import lived
+from tests.lakes import Lake
 from tests.spark.freezing import EACH, arrived, copied, maintained, rows_of, small
 from tests.steps import case_of
 from tests.streams import BEGIN
+from tests.worlds import World, lived
 
 pytestmark = pytest.mark.spark
 STEPS = 50

@@ -39,7 +39,7 @@ def feed(home: Path, name: str) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize("name", ["far", "month", rare("near")])
+@pytest.mark.parametrize("name", [rare("far"), "month", rare("near")])
 def test_a_history_a_lost_checkpoint_and_a_correction(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

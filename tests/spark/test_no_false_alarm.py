@@ -18,12 +18,12 @@ from tests import lookups
 from tests import reference as ref
 from tests.answers import assert_same, blocks_of
 from tests.forgery import audited
-from tests.lakes import World, make_lake, some_rows
+from tests.lakes import make_lake, some_rows
 from tests.lookups import LookupWorld
 from tests.rarely import rare
-from tests.spark.conftest import lived
 from tests.steps import CASES, case_of
 from tests.streams import write_jsonl
+from tests.worlds import World, lived
 
 pytestmark = pytest.mark.spark
 STEPS, AUDITS = 40, 2

@@ -24,7 +24,7 @@ from tests.spark.answering import answer
 from tests.streams import BEGIN, disordered, write_jsonl
 
 pytestmark = pytest.mark.spark
-FILES, EACH = 60, 40
+FILES, EACH = 20, 40
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_audits_go_on_over_what_waited(
 
 @pytest.mark.parametrize("name", ["same", rare("far")])
 def test_a_host_that_is_behind_sheds_and_all_pairs_are_found(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    quick: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 40)
     monkeypatch.setattr(shed, "EVERY_SECONDS", 0.0)
@@ -136,16 +136,16 @@ def test_a_host_that_is_behind_sheds_and_all_pairs_are_found(
             (tmp_path / "next").rename(tmp_path / "live" / f"{n:02d}.jsonl")
         return pulse.steps.get("s", {}).get("through_seq") == FILES * EACH - 1
 
-    answer(spark, lake, EACH, come)
+    answer(quick, lake, EACH, come)
     assert check_stream(lake, JOINS[name])
     ratios = [ratio for _, ratio in lake.sheds()]
     assert ratios
     assert max(ratios) == 60
     late = Forger(lake).rows("late")
     assert any(row["reason"] == "shed" for row in late)
-    correct_pipeline(spark, lake.tables, lake.pipeline, lake.clock, "r")
+    correct_pipeline(quick, lake.tables, lake.pipeline, lake.clock, "r")
     pairs = check_settled(lake, JOINS[name])
-    verdict = audited(spark, lake)
+    verdict = audited(quick, lake)
     assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
     assert verdict.row["answers_compared"] == pairs
     assert (

@@ -40,11 +40,12 @@ def explain(
         settings: where the home folder is.
         now: the next runs are those after it, aware.
         example: an event time to show windows with, aware; none: ``now``.
-        stream: which one, of several.
+        stream: which one, of several; a step of two is told with the later one.
     """
     intake = pipeline.intakes[stream]
     arrival = intake.arrival_time or "the instant the batch was taken in"
-    specs = [spec for spec in pipeline.specs if (spec.streams or (ONLY,))[0] == stream]
+    order = [*pipeline.intakes].index
+    specs = [s for s in pipeline.specs if max(s.streams or (ONLY,), key=order) == stream]
     return Explanation(
         name=pipeline.name,
         description=pipeline.description,

@@ -17,14 +17,17 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.slack import USUAL, Quality
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
+from penstock.lake.history.position import position
 from penstock.lake.history.standing import standing
 from penstock.lake.proof.covered import newest_rows
 from penstock.lake.proof.worth import Worth
 from penstock.lake.proof.worth_told import in_short
+from penstock.lake.serve.effort import effort, in_words
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
 from penstock.lake.serve.newest import said_over_time
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
+from penstock.quality.courses import Course, courses, titled
 from penstock.quality.said import said_figure
 
 if TYPE_CHECKING:
@@ -50,14 +53,24 @@ def pictures(tables: Tables, pipeline: Pipeline, worths: Mapping[str, Worth]) ->
         if step.by_key:
             shown = standing(tables, step)
             rows = said_over_time(tables, shown) if shown else pa.table({})
-            figure = partial(said_figure, rows)
+            figure = partial(said_figure, rows, *_besides(tables, step))
         else:
             rows = newest_rows(Table(tables.coverage(step)))
             quality = pipeline.steps[step.name].quality
-            figure = partial(_figure, step, rows, quality, worths.get(step.name))
+            besides = _besides(tables, step)
+            figure = partial(_figure, step, rows, quality, worths.get(step.name), besides)
         if rows.num_rows:
             drawn[f"timely-{step.name}.svg"] = svg(figure)
     return drawn
+
+
+def _besides(tables: Tables, step: StepSpec) -> tuple[list[Course], list[str]]:
+    """What a step looked at and left out: as courses, and in words."""
+    at = position(tables, step)
+    if at is None:
+        return [], []
+    rows = effort(tables, step, at)
+    return courses(rows, step), in_words(tables, step, at, rows)
 
 
 def svg(figure: "Callable[[], Figure]") -> str:
@@ -71,7 +84,11 @@ def svg(figure: "Callable[[], Figure]") -> str:
 
 
 def _figure(
-    step: StepSpec, rows: pa.Table, quality: Quality | None, worth: Worth | None
+    step: StepSpec,
+    rows: pa.Table,
+    quality: Quality | None,
+    worth: Worth | None,
+    besides: tuple[list[Course], list[str]],
 ) -> "Figure":
     """Of one step of windows.
 
@@ -80,12 +97,14 @@ def _figure(
         rows: of ``coverage``, in the order of window starts; at least one.
         quality: its target, if it has one.
         worth: of its slack, if it is known.
+        besides: what is drawn below, and said besides.
     """
     from matplotlib.figure import Figure
 
     steered = rows["slack_us"].null_count < rows.num_rows
-    count = 1 + steered + bool(step.judged)
-    figure = Figure(figsize=(9, (2.2, 3.8, 5.4)[count - 1]), layout="constrained")
+    below, notes = besides
+    count = 1 + steered + bool(step.judged) + len(below)
+    figure = Figure(figsize=(9, 0.6 + 1.6 * count), layout="constrained")
     panels = list(np.atleast_1d(figure.subplots(count, 1, sharex=True)))
     if worth is not None:
         panels[0].set_title(in_short(worth), fontsize=8, loc="left", wrap=True)
@@ -117,7 +136,9 @@ def _figure(
     said = [f"slack {step.slack.policy}"]
     if step.judged:  # others have no size that could be off
         said.append(_errors(panels.pop(0), quality, line, each, [len(part) for part in parts]))
-    figure.suptitle("; ".join(said), fontsize=10, x=0.01, ha="left")
+    for course, axes in zip(below, panels, strict=True):
+        course.draw(axes)
+    figure.suptitle(titled(said, notes), fontsize=10, x=0.01, ha="left")
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import PenstockError
 from penstock.core.step import StepSpec
+from penstock.lake.history.position import position
 from penstock.lake.history.standing import standing, told
+from penstock.lake.serve.effort import in_words, recent
 from penstock.lake.serve.newest import newest_said
 from penstock.lake.storage.definition import FormerStep
 from penstock.lake.storage.tables import Tables
@@ -37,6 +39,7 @@ class StepAlarms:
         columns: of its answers, as in SQL.
         rows: the newest first.
         note: what there is to know beside them, such as why there is none.
+        effort: of its last records, how many candidates were compared, and what was shed.
     """
 
     pipeline: str
@@ -44,6 +47,7 @@ class StepAlarms:
     columns: list[str]
     rows: list[Said]
     note: str
+    effort: str = ""
 
 
 def alarms(pipelines: Iterable[Pipeline], lake: str) -> Iterator[StepAlarms]:
@@ -61,11 +65,14 @@ def alarms(pipelines: Iterable[Pipeline], lake: str) -> Iterator[StepAlarms]:
 
 def _alarms(tables: Tables, step: StepSpec) -> StepAlarms:
     columns = [*step.identity_names, *(value.name for value in step.values)]
+    effort = ""
     try:
         rows, note = _rows(tables, step, columns)
+        if (at := position(tables, step)) is not None:
+            effort = "; ".join(in_words(tables, step, at, recent(tables, step, at)))
     except PenstockError as wrong:
         rows, note = [], f"cannot be read: {wrong}"
-    return StepAlarms(tables.pipeline, step.name, columns, rows, note)
+    return StepAlarms(tables.pipeline, step.name, columns, rows, note, effort)
 
 
 def _rows(tables: Tables, step: StepSpec, columns: list[str]) -> tuple[list[Said], str]:

@@ -141,3 +141,25 @@ def test_cron_lines_are_spoken_and_read_in_utc() -> None:
     assert in_words("*/15 * * * *") == "every 15 minutes"
     east = NOW.astimezone(datetime.fromisoformat("2024-05-01T00:00:00+05:30").tzinfo)
     assert next_run("0 13 * * *", east) == datetime(2024, 5, 1, 13, tzinfo=UTC)
+
+
+JOINED = """\
+sources:
+  cars: {source: {files: cars, format: csv}, columns: {speed: double}, event_time: at}
+  cameras: {source: {files: cameras, format: csv}, columns: {most: double}, event_time: at}
+steps:
+  speeding: {kind: join, left: LEFT, right: RIGHT, within: PT1M, slack: {fixed: PT1S}}
+  slow: {stream: cars, window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT1S}}
+"""
+
+
+@pytest.mark.parametrize(("left", "right"), [("cars", "cameras"), ("cameras", "cars")])
+def test_a_step_over_two_streams_is_told_with_the_later_one(
+    tmp_path: Path, left: str, right: str
+) -> None:
+    path = tmp_path / "doors.yaml"
+    path.write_text(JOINED.replace("LEFT", left).replace("RIGHT", right))
+    pipeline, problems = read_pipeline(path)
+    assert pipeline is not None, problems
+    plans = [explain(pipeline, settings(tmp_path), NOW, None, s) for s in ("cars", "cameras")]
+    assert [[step.name for step in plan.steps] for plan in plans] == [["slow"], ["speeding"]]

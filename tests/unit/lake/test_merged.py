@@ -36,8 +36,9 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.corrected import FILES, corrected
 from tests.doubles import Killed
-from tests.lakes import Lake, World, arrive, fed
+from tests.lakes import Lake, arrive, fed
 from tests.steps import CASES, case_of
+from tests.worlds import World
 
 CORRECT = Lake.correct
 

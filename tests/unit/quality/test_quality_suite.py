@@ -48,24 +48,30 @@ def test_clean_comparisons_are_green(audit: Audit, comparisons: Make, tmp_path: 
     assert latest["failed"] == {"critical": 0, "warning": 0, "info": 0}
 
 
-@pytest.mark.parametrize("column", [
+RED = (
     "numbers_missing", "numbers_doubled", "pairs_unaccounted", "wrong_answers", "missing_answers",
     "extra_answers", "doubled_answers", "overdue_answers", "late_without_answer", "blocks_wrong",
     "batches_wrong", "generations_wrong", "corrections_wrong", "forged_answers",
     "timely_miscounted", "late_miscounted", "files_unreadable", "plans_overdue",
     "merged_wrong", "exclusions_wrong",
-])  # fmt: skip
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("value", [3, -3])
-def test_a_count_other_than_zero_is_red(
-    audit: Audit, comparisons: Make, column: str, value: int
+def test_each_count_other_than_zero_is_red_and_no_other(
+    audit: Audit, comparisons: Make, value: int
 ) -> None:
-    result = audit(comparisons(**{column: value}))
-    check = next(check for check in CHECKS if check.column == column)
+    """Of each step another one, so that each is the only one that its expectation sees."""
+    clean = comparisons().iloc[0].to_dict()
+    result = audit(pd.DataFrame([clean | {"step": n, n: value} for n in RED]), steps=RED)
     assert not result.success
-    (failed,) = result.failed
-    assert failed.severity is Severity.CRITICAL
-    assert (failed.claim, failed.meaning) == (check.claim, check.meaning)
-    assert failed.observed == f"sightings_per_plate: {value}"
+    failed = {one.claim: one for one in result.failed}
+    assert len(failed) == len(result.failed) == len(RED)
+    for column in RED:
+        check = next(check for check in CHECKS if check.column == column)
+        one = failed[check.claim]
+        assert (one.severity, one.meaning) == (Severity.CRITICAL, check.meaning)
+        assert one.observed == f"{column}: {value}"
 
 
 def test_received_must_be_accepted_and_quarantined(audit: Audit, comparisons: Make) -> None:

@@ -97,12 +97,32 @@ class Search:
     def pairs(self, left: Longs, right: Longs) -> Pairs:
         """Pairs of some records for which the condition holds."""
         none = pa.chunked_array([], pa.string()) if self.step.queries else None
-        found = [Pairs(left[:0], right[:0], none)]
-        for some, others in self._candidates(*self._sides(left, right)):
+        found, sides = [Pairs(left[:0], right[:0], none)], self._sides(left, right)
+        numbers = [self._by_row(side) for side in sides]
+        for some, others in self._candidates(*sides):
             self.compared += len(some)
-            two = some != others
+            two = (some != others) & self._in_range(numbers, some, others)
             found.append(self._holding(some[two], others[two]))
         return Pairs.of(found)
+
+    def _by_row(self, side: "_Side") -> Doubles | None:
+        """Numbers that have a range, by row of the pool."""
+        if side.numbers is None:
+            return None
+        found = np.full(self.pool.num_rows, np.nan)
+        found[side.all] = side.numbers
+        return found
+
+    def _in_range(self, numbers: Sequence[Doubles | None], left: Longs, right: Longs) -> Bools:
+        """Of candidates, which lie in the range: one look, before all queries are asked."""
+        one, other = numbers
+        if one is None or other is None or self.index.ranged is None:
+            return np.ones(len(left), bool)
+        ours, apart = one[left], other[right] - one[left]
+        found = np.zeros(len(left), bool)
+        for low, high in self.index.ranged.apart:
+            found |= (apart >= low - _spare(ours, low)) & (apart <= high + _spare(ours, high))
+        return found
 
     def _sides(self, left: Longs, right: Longs) -> tuple["_Side", "_Side"]:
         """What is compared of each; without records of which something is null."""
@@ -156,7 +176,7 @@ class Search:
         found = []
         apart = self.index.ranged.apart
         for edges in [(-high, -low) for low, high in reversed(apart)] if swapped else apart:
-            spare = [WIDER * (np.abs(asked.numbers) + (0 if isinf(e) else abs(e))) for e in edges]
+            spare = [_spare(asked.numbers, edge) for edge in edges]
             found.append((asked.numbers + edges[0] - spare[0], asked.numbers + edges[1] + spare[1]))
         return found
 
@@ -192,6 +212,12 @@ class _Side:
         """Some of them."""
         numbers = None if self.numbers is None else self.numbers[kept]
         return _Side(self.all[kept], self.keys[kept], self.instants[kept], numbers)
+
+
+def _spare(numbers: Doubles, edge: float) -> Doubles:
+    """By how much a range from there to an edge is widened."""
+    found: Doubles = WIDER * (np.abs(numbers) + (0.0 if isinf(edge) else abs(edge)))
+    return found
 
 
 def _equal(keys: Both, values: tuple[pa.ChunkedArray, pa.ChunkedArray]) -> Both:

@@ -25,6 +25,9 @@ ADOPTED = "plan"
 DECLARED = "pipeline file"
 FIRST, CHANGED = "first", "changed"
 """Why the content of a side table is another one."""
+LOAD = "load"
+OWNED = {LOAD: SIDE, SHED: SHED}
+"""What is decided of an owner, by its first word."""
 
 
 def _decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -67,7 +70,7 @@ def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock:
 def shed(tables: Tables, owner: str, ratio: int, reason: str, clock: Clock) -> None:
     """Ask for another ratio of shedding, per cent."""
     table = Table(tables.decisions())
-    _propose(table, owner, str(ratio), f"{SHED}: {reason}", clock.now())
+    _propose(table, owner, str(ratio), reason, clock.now())
 
 
 def offer(tables: Tables, owner: str, version: str, clock: Clock) -> None:
@@ -158,10 +161,16 @@ def adopt(table: Table, text: str, plan: int, begins: tuple[int, int], at: datet
     """
     block, seq = begins
     for owner, (value, reason) in json.loads(text).items():
-        what = SIDE if reason == CHANGED else SHED if reason.startswith(f"{SHED}: ") else SLACK
+        what = _about(owner)
         said = value if what == SLACK else held_from(value, seq)
         row = _row(owner, block, what, said, reason, at)
         table.append(_rows(table, row), f"{ADOPTED}:{owner}", plan)
+
+
+def _about(owner: str) -> str:
+    """What is decided of an owner: of a step, whose name is one word, its slack."""
+    word, _, name = owner.partition(" ")
+    return OWNED[word] if name else SLACK
 
 
 def _row(

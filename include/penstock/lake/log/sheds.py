@@ -9,7 +9,7 @@ from penstock.lake.storage.commit import Table
 
 def owner(step: str) -> str:
     """Whose decisions those about a step's shedding are."""
-    return f"shed {step}"
+    return f"{SHED} {step}"
 
 
 def sheds_of(decisions: Table, step: StepSpec, after: int) -> tuple[Shed, ...]:

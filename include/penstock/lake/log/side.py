@@ -18,7 +18,7 @@ from penstock.core.errors import TerminalError, TransientError
 from penstock.core.side import VERSION, SideTable
 from penstock.kinds.side import Version, version_of
 from penstock.lake.log.blocks import SIDE, decisions_of
-from penstock.lake.log.proposed import FIRST, held
+from penstock.lake.log.proposed import FIRST, LOAD, held
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -32,7 +32,7 @@ _contents: OrderedDict[tuple[str, str], pa.Table] = OrderedDict()
 
 def owner(table: SideTable) -> str:
     """Whose decisions those of a side table are; of other columns it is another table."""
-    return f"load {table.name} {table.form}"
+    return f"{LOAD} {table.name} {table.form}"
 
 
 class SideReader:

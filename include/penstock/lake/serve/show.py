@@ -15,12 +15,10 @@ from penstock.lake.history.position import DONE, position
 from penstock.lake.history.view import excluded_at
 from penstock.lake.log.blocks import newest_seq
 from penstock.lake.log.sheds import in_force_after
+from penstock.lake.serve.effort import efficiency, recent
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
-
-RECENT = 1_000_000
-"""Records of which candidates are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +86,9 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         balance=balance_at(tables, step, at),
         streams=by_stream(tables, at.sealed.seq) if step.streams else {},
         excluded=excluded_at(tables, step, at),
-        compared=_compared(tables, step, at.sealed.seq) if step.by_reach else None,
+        compared=efficiency(recent(tables, step, at)) if step.by_reach else None,
         shed=in_force_after(Table(tables.decisions()), step, at.sealed.seq),
     )
-
-
-def _compared(tables: Tables, step: StepSpec, last: int) -> tuple[int, int] | None:
-    """Candidates and pairs of the newest micro-batches; none: none was counted."""
-    within = Spans("through_seq", ((last - RECENT, last),))
-    rows = read_table(Table(tables.control(step)), ["compared", "answers"], within=within)
-    counted = rows.filter(pc.is_valid(rows["compared"]))
-    if not counted.num_rows:
-        return None
-    return tuple(pc.sum(counted[name]).as_py() for name in ("compared", "answers"))
 
 
 def why_nothing(tables: Tables, step: StepSpec) -> str:

@@ -6,19 +6,25 @@ pyarrow 26), so files are listed by deltalake and read by pyarrow.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from penstock.core.place import is_remote
 from penstock.core.step import STREAM
 from penstock.core.window import MILLISECOND, micros
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import told
+from penstock.lake.storage.remembered import Remembered, is_small
+from penstock.lake.storage.snapshots import CLEANED_AWAY, mark_of
 from penstock.lake.storage.spec import TableSpec, opened
 
 PIECE = 262_144
+REMEMBERED = Remembered()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,14 @@ def data_files(delta: DeltaTable, column: str) -> list[DataFile]:
     Instants count in microseconds; a file's greatest one is the latest it can be, because writers
     cut statistics to milliseconds.
     """
+    uri, look = delta.table_uri, partial(_files, delta, column)
+    mark = CLEANED_AWAY if is_remote(uri) else mark_of(uri, delta.version())
+    if mark == CLEANED_AWAY:  # a restored table may have another version of this number
+        return look()
+    return REMEMBERED.listed((uri, mark, delta.version(), column), look)
+
+
+def _files(delta: DeltaTable, column: str) -> list[DataFile]:
     with told(delta.table_uri):
         actions = pa.table(delta.get_add_actions(flatten=True))
     rows = actions["num_records"].to_pylist()
@@ -125,10 +139,32 @@ def read_files(
     """
     if not paths:
         return schema.empty_table().select(list(columns))
+    found, names = list[pa.Table](), _asked(schema, columns, where)
     with told(uri, paths):
-        return dataset(uri, paths, schema).to_table(
-            columns=list(columns), filter=where, use_threads=True
-        )
+        for small, some in groupby(paths, key=partial(is_small, uri)):
+            if small:
+                one_by_one = partial(_each, uri, schema)
+                rows = REMEMBERED.read(uri, [*some], schema, names, one_by_one)
+                rows = rows if where is None else rows.filter(where)
+                found.append(rows.select(list(columns)))
+            else:
+                data = dataset(uri, [*some], schema)
+                found.append(data.to_table(list(columns), filter=where, use_threads=True))
+    return pa.concat_tables(found)
+
+
+def _asked(schema: pa.Schema, columns: Sequence[str], where: pc.Expression | None) -> list[str]:
+    """What is needed to say which rows count, too: every column that the condition may name."""
+    said = str(where)
+    return [name for name in schema.names if name in columns or name in said]
+
+
+def _each(
+    uri: str, schema: pa.Schema, paths: Sequence[str], columns: Sequence[str]
+) -> list[pa.Table]:
+    """Columns of data files, a table a file."""
+    pieces = dataset(uri, paths, schema).get_fragments()
+    return [piece.to_table(schema, list(columns), use_threads=False) for piece in pieces]
 
 
 def read_groups(

@@ -19,6 +19,7 @@ from penstock.lake.storage.durable import LOG, Summed, may_be_newer, summed_up
 
 MOST = 64
 Mark: TypeAlias = tuple[int, int, int]
+CLEANED_AWAY: Mark = (-1, -1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class _Known:
 
     def is_newest(self, uri: str) -> bool:
         return (
-            _mark(uri, self.version) == self.mark
+            mark_of(uri, self.version) == self.mark
             and not may_be_newer(uri, self.version)
             and summed_up(uri) == self.summed
         )
@@ -80,7 +81,7 @@ class Snapshots:
         summed = summed_up(uri)
         delta = self._opened(uri)
         version = delta.version()
-        return _Known(delta, version, _mark(uri, version), summed)
+        return _Known(delta, version, mark_of(uri, version), summed)
 
     def _begin_anew(self) -> None:
         """A snapshot must not be used, nor taken down, in a fork."""
@@ -88,11 +89,11 @@ class Snapshots:
         self._known, self._lock = OrderedDict(), Lock()
 
 
-def _mark(uri: str, version: int) -> Mark:
+def mark_of(uri: str, version: int) -> Mark:
     """Which file an entry of a log is; one that was cleaned away is like no other."""
     entry: Path = path_of(uri) / LOG / f"{version:020d}.json"
     try:
         found = entry.stat()
     except FileNotFoundError:
-        return -1, -1, -1
+        return CLEANED_AWAY
     return found.st_ino, found.st_size, found.st_mtime_ns

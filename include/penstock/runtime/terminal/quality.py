@@ -16,11 +16,14 @@ from penstock.core.controller import Measured
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.history.position import position
+from penstock.lake.history.standing import standing
 from penstock.lake.proof.doubts import doubts
 from penstock.lake.proof.observed import Observed, Waited, classes, measured, observed, waited
 from penstock.lake.proof.worth import Worth, worth
 from penstock.lake.proof.worth_told import cost, expected, present, verdict
+from penstock.lake.serve.effort import effort, in_words
 from penstock.lake.serve.gaps import DOT, broken, gaps_between
+from penstock.lake.serve.newest import AGAIN, AT_ONCE, GONE, HISTORY, said_over_time
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal.words import NOTHING, at, head, put, share, table
 
@@ -42,8 +45,13 @@ def show_quality(
             out.print(Text("  No live block is sealed yet."))
             continue
         _show_steering(step, told, out)
-        _show_classes(classes(tables, step, sealed), out)
-        _show_errors(observed(tables, step, sealed, quality), quality.least, out)
+        if step.by_key:
+            _show_said(tables, step, out)
+        else:
+            _show_classes(classes(tables, step, sealed), out)
+            _show_errors(observed(tables, step, sealed, quality), quality.least, out)
+        for said in in_words(tables, step, sealed, effort(tables, step, sealed)):
+            out.print(Text(f"  {said}."))
         if (found := worth(tables, pipeline, step)) is not None:
             show_worth(found, out)
         for said in doubts(tables, pipeline, step):
@@ -56,20 +64,16 @@ def show_quality(
 
 
 def _show_steering(step: StepSpec, told: Sequence[Waited], out: Console) -> None:
-    columns = ("newest event time", "slack K", "coverage", "least", "needed", "windows", "below")
-    shown = table(*columns, right=columns[1:], title=f"Slack {step.slack.policy}, newest first")
     every = [w for w in told if w.steering is not None]
+    columns = ("newest event time", "slack K")
+    columns += ("coverage", "least", "needed", "windows", "below") if every else ()
+    shown = table(*columns, right=columns[1:], title=f"Slack {step.slack.policy}, newest first")
     for one in reversed((every or told)[-LINES:]):
-        found = one.steering
-        shown.add_row(
-            at(one.at),
-            spoken(one.slack),
-            *(("",) * 5 if found is None else (
-                f"{found['coverage']:.2%}", f"{found['coverage_least']:.2%}",
-                f"{found['threshold']:.2%}", f"{found['windows_measured']:,.0f}",
-                f"{found['windows_below']:,.0f}",
-            )),
-        )  # fmt: skip
+        cells, found = [at(one.at), spoken(one.slack)], one.steering
+        if found is not None:
+            cells += [f"{found[n]:.2%}" for n in ("coverage", "coverage_least", "threshold")]
+            cells += [f"{found[n]:,.0f}" for n in ("windows_measured", "windows_below")]
+        shown.add_row(*cells)
     put(shown, out)
     if every:
         windows, below = (
@@ -92,6 +96,22 @@ def _show_classes(found: dict[str, int], out: Console) -> None:
     ]
     if total:
         out.print(Text("  Records: " + ", ".join(parts) + "."))
+
+
+def _show_said(tables: Tables, step: StepSpec, out: Console) -> None:
+    """How pairs, or other answers that hang on a key, were said last."""
+    if (shown := standing(tables, step)) is None:
+        return
+    rows = said_over_time(tables, shown).group_by("how").aggregate([("n", "sum")])
+    counts = {row["how"]: row["n_sum"] for row in rows.to_pylist()}
+    live = counts.get(AT_ONCE, 0) + counts.get(AGAIN, 0)
+    columns = ("said", "answers", "of those of live records")
+    found = table(*columns, right=columns[1:], title="How answers were said last")
+    for how in (HISTORY, AT_ONCE, AGAIN, GONE):
+        if how in counts:
+            of = share(counts[how], live) if how in {AT_ONCE, AGAIN} else ""
+            found.add_row(how, f"{counts[how]:,}", of)
+    put(found, out)
 
 
 def _show_errors(found: Sequence[Observed], least: int, out: Console) -> None:
