@@ -162,7 +162,7 @@ def tried(
 
     def folded() -> Any:
         changes = slack_changes(tables, step.name)
-        return lived(tables, Table(events), step.window, at.sealed, at.sealed.block, changes)
+        return lived(tables, Table(events), step, at.sealed, at.sealed.block, changes)
 
     last = FIRST + block // DAY * DAY * SECOND
     recent = (
