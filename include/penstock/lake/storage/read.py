@@ -25,8 +25,6 @@ from penstock.lake.storage.spec import TableSpec, opened
 
 PIECE = 262_144
 REMEMBERED = Remembered()
-FEW = 128
-"""Files that are looked up one by one; more are read at once, by all cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +140,8 @@ def read_files(
     if not paths:
         return schema.empty_table().select(list(columns))
     found, names = list[pa.Table](), _asked(schema, columns, where)
-    few = len(paths) <= FEW
     with told(uri, paths):
-        for small, some in groupby(paths, key=lambda path: few and is_small(uri, path)):
+        for small, some in groupby(paths, key=partial(is_small, uri)):
             if small:
                 one_by_one = partial(_each, uri, schema)
                 rows = REMEMBERED.read(uri, [*some], schema, names, one_by_one)
