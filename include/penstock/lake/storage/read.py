@@ -19,7 +19,7 @@ from penstock.core.step import STREAM
 from penstock.core.window import MILLISECOND, micros
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import told
-from penstock.lake.storage.remembered import Remembered, is_small
+from penstock.lake.storage.remembered import Remembered, small_files
 from penstock.lake.storage.snapshots import CLEANED_AWAY, mark_of
 from penstock.lake.storage.spec import TableSpec, opened
 
@@ -141,10 +141,11 @@ def read_files(
         return schema.empty_table().select(list(columns))
     found, names = list[pa.Table](), _asked(schema, columns, where)
     with told(uri, paths):
-        for small, some in groupby(paths, key=partial(is_small, uri)):
+        marks = small_files(uri, paths)
+        for small, some in groupby(paths, key=marks.__contains__):
             if small:
-                one_by_one = partial(_each, uri, schema)
-                rows = REMEMBERED.read(uri, [*some], schema, names, one_by_one)
+                mine = {path: marks[path] for path in some}
+                rows = REMEMBERED.read(uri, mine, schema, names, partial(_each, uri, schema))
                 rows = rows if where is None else rows.filter(where)
                 found.append(rows.select(list(columns)))
             else:

@@ -6,7 +6,8 @@ files two; whoever looks where a step stands looks at the same ones again and ag
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeAlias, TypeVar
@@ -15,6 +16,7 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from penstock.core.place import is_remote, path_of
+from penstock.lake.storage.snapshots import Mark, file_mark
 
 SMALL = 65_536
 """Bytes of a file that is remembered; a larger one costs by its content."""
@@ -22,7 +24,6 @@ MOST = 32 * 1024**2
 """Bytes in memory of all such files."""
 LISTS, FEW = 64, 512
 """Lists of files, and files of each."""
-Mark: TypeAlias = tuple[int, int, int]
 Read: TypeAlias = Callable[[Sequence[str], Sequence[str]], Sequence[pa.Table]]
 """Some columns of some files, unfiltered: a table a file."""
 _T = TypeVar("_T")
@@ -57,19 +58,24 @@ class Remembered:
         return [*known]
 
     def read(
-        self, uri: str, paths: Sequence[str], schema: pa.Schema, names: Sequence[str], read: Read
+        self,
+        uri: str,
+        marks: Mapping[str, Mark],
+        schema: pa.Schema,
+        names: Sequence[str],
+        read: Read,
     ) -> pa.Table:
         """Columns of small files of a table, one after the other.
 
         Args:
             uri: the table's.
-            paths: relative to it, at least one; each ``is_small``.
+            marks: as ``small_files`` says, of one file at least.
             schema: of the table.
             names: of the columns, in their order.
             read: reads those that are not known.
         """
         root, missing = path_of(uri), defaultdict[tuple[str, ...], list[str]](list)
-        found = {path: self._file(f"{root}/{path}", schema) for path in paths}
+        found = {path: self._file(f"{root}/{path}", mark, schema) for path, mark in marks.items()}
         for path, file in found.items():
             if lacks := tuple(name for name in names if name not in file.columns):
                 missing[lacks].append(path)
@@ -83,9 +89,8 @@ class Remembered:
         parts = [pa.table({name: file.columns[name] for name in names}) for file in found.values()]
         return pa.concat_tables(parts).combine_chunks()
 
-    def _file(self, path: str, schema: pa.Schema) -> _File:
+    def _file(self, path: str, mark: Mark, schema: pa.Schema) -> _File:
         """What is known of a file, which may be nothing."""
-        mark = _mark_of(path)
         with self._lock:
             known = self._files.get(path)
         same = known is not None and known.mark == mark and known.schema.equals(schema)
@@ -102,18 +107,21 @@ class Remembered:
         self._begin()
 
 
-def is_small(uri: str, path: str) -> bool:
-    """Whether a file of a table is remembered; one that is not there, or remote, is not."""
-    try:
-        return not is_remote(uri) and _mark_of(f"{path_of(uri)}/{path}")[1] <= SMALL
-    except FileNotFoundError:
-        return False
+def small_files(uri: str, paths: Sequence[str]) -> dict[str, Mark]:
+    """Of some files of a table those that are remembered, with which files they are.
 
-
-def _mark_of(path: str) -> Mark:
-    """Which file it is, its size, and when it was written."""
-    found = os.stat(path)  # noqa: PTH116  by text: to make a Path costs more than the look
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    One that is not there is none of them, and none is of a store that is not this machine's.
+    """
+    found = dict[str, Mark]()
+    if is_remote(uri):
+        return found
+    root = path_of(uri)
+    for path in paths:
+        with suppress(FileNotFoundError):
+            mark = file_mark(f"{root}/{path}")
+            if mark[1] <= SMALL:
+                found[path] = mark
+    return found
 
 
 def _size(file: _File) -> int:
