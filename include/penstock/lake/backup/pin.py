@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from penstock.core.errors import TransientError
-from penstock.lake.storage.damage import DamagedTableError, logged, refuse_emptied, told
+from penstock.lake.storage.damage import DamagedTableError, logged, require_log, told
 from penstock.lake.storage.durable import LOG, take_back
 
 PATIENCE = 60.0
@@ -31,14 +31,14 @@ def pin(lake: Path, patience: float = PATIENCE) -> dict[str, int]:
         patience: seconds to look for such an instant.
 
     Raises:
-        DamagedTableError: a table's log has an emptied entry.
+        DamagedTableError: a table's log has an empty or a missing entry.
         TableAwayError: the system does not give a table now.
         TransientError: commits came too fast all the time.
     """
     for table in tables_of(lake):
         with told(str(table)):
             take_back(str(table))
-            refuse_emptied(str(table))
+            require_log(str(table))
     until = time.monotonic() + patience
     before = look(lake, {})
     while (found := look(lake, before)) != before:

@@ -24,7 +24,7 @@ from deltalake.transaction import AddAction
 
 from penstock.core.crash import reached
 from penstock.core.errors import ConfigError, TransientError
-from penstock.lake.storage.damage import refuse_emptied, told
+from penstock.lake.storage.damage import require_log, told
 from penstock.lake.storage.drafts import RISING, ROW_GROUP, STEPS, Drafts
 from penstock.lake.storage.durable import (
     Summed,
@@ -346,7 +346,7 @@ def opened(uri: str) -> DeltaTable:
     """
     with told(uri):
         take_back(uri)
-        refuse_emptied(uri)
+        require_log(uri)
         return DeltaTable(uri)
 
 

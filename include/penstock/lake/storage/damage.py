@@ -8,7 +8,7 @@ again, what a file lacks is for a person.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -103,13 +103,11 @@ def damaged_log(root: Path) -> tuple[str, str] | None:
     summed = [f"{LOG}/{path.name}" for path in checkpoints.get(newest, ())]
     if (found := _damaged_data(root, summed)) is not None:
         return found
-    if not checkpoints and entries and min(entries) > 0:
-        return f"{LOG}/{0:020d}.json", "is missing"
-    later = [version for version in sorted(entries) if version > newest]
-    for expected, version in enumerate(later, newest + 1):
-        if version != expected:
-            return f"{LOG}/{expected:020d}.json", "is missing"
-        path = entries[version]
+    if (missing := _missing(entries, checkpoints)) is not None:
+        return f"{LOG}/{missing:020d}.json", "is missing"
+    for version, path in sorted(entries.items()):
+        if version <= newest:
+            continue
         try:
             text = path.read_text()
             actions = [json.loads(line) for line in text.splitlines()]
@@ -122,8 +120,10 @@ def damaged_log(root: Path) -> tuple[str, str] | None:
     return None
 
 
-def refuse_emptied(table: str) -> None:
-    """Refuse a table's log with an empty entry: the library takes it for a commit of nothing.
+def require_log(table: str) -> None:
+    """Refuse a log with an empty or a missing entry.
+
+    The library takes the one for a commit of nothing, and may end the log before the other.
 
     Raises:
         DamagedTableError: there is one; names it.
@@ -138,6 +138,17 @@ def refuse_emptied(table: str) -> None:
                 raise DamagedTableError(table, "is empty", f"{LOG}/{path.name}")
         except FileNotFoundError:
             continue
+    missing = _missing(entries, checkpoints)
+    if missing is not None and missing == _missing(*logged(path_of(table))):  # no passing sight
+        raise DamagedTableError(table, "is missing", f"{LOG}/{missing:020d}.json")
+
+
+def _missing(entries: Collection[int], checkpoints: Collection[int]) -> int | None:
+    """The first entry that a log lacks after its newest checkpoint."""
+    newest = max(checkpoints, default=-1)
+    later = {version for version in entries if version > newest}
+    lacks = set(range(newest + 1, max(later, default=newest) + 1)) - later
+    return min(lacks, default=None)
 
 
 def damaged_file(files: Sequence[str], broken: BaseException) -> Exception:
@@ -166,7 +177,7 @@ def require_whole(table: str, paths: Iterable[str] | None = None) -> None:
         if paths is None:
             if not (root / LOG).is_dir():
                 return
-            refuse_emptied(table)
+            require_log(table)
             paths = pa.table(DeltaTable(table).get_add_actions())["path"].to_pylist()
         for path in paths:
             if (what := _cut(root / path)) is not None:

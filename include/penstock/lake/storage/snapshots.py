@@ -1,6 +1,6 @@
 """Snapshots of tables that this process has read: an unchanged table is not opened again.
 
-To open a table is to list its log and to read it, 4 to 15 ms; four looks by name say that nothing
+To open a table is to list its log and to read it, 4 to 15 ms; five looks by name say that nothing
 has changed. A snapshot here never moves. Who writes a table, or follows it, opens it for himself.
 """
 
@@ -24,18 +24,25 @@ CLEANED_AWAY: Mark = (-1, -1, -1)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A snapshot, the file of its newest commit, and where the log was summed up before."""
+    """A snapshot, the file of its newest commit, and how the log was before it was opened.
+
+    Attributes:
+        summed: where the log was summed up.
+        named: when a name in its folder last came or went, ns; two within a tick look like one.
+    """
 
     delta: DeltaTable
     version: int
     mark: Mark
     summed: Summed | None
+    named: int
 
     def is_newest(self, uri: str) -> bool:
         return (
             mark_of(uri, self.version) == self.mark
             and not may_be_newer(uri, self.version)
             and summed_up(uri) == self.summed
+            and _named(uri) == self.named
         )
 
 
@@ -78,10 +85,10 @@ class Snapshots:
         return known is not None and known.delta is delta and known.is_newest(uri)
 
     def _open(self, uri: str) -> _Known:
-        summed = summed_up(uri)
+        summed, named = summed_up(uri), _named(uri)
         delta = self._opened(uri)
         version = delta.version()
-        return _Known(delta, version, mark_of(uri, version), summed)
+        return _Known(delta, version, mark_of(uri, version), summed, named)
 
     def _begin_anew(self) -> None:
         """A snapshot must not be used, nor taken down, in a fork."""
@@ -95,6 +102,13 @@ def mark_of(uri: str, version: int) -> Mark:
         return file_mark(path_of(uri) / LOG / f"{version:020d}.json")
     except FileNotFoundError:
         return CLEANED_AWAY
+
+
+def _named(uri: str) -> int:
+    try:
+        return os.stat(path_of(uri) / LOG).st_mtime_ns  # noqa: PTH116  as of ``file_mark``
+    except FileNotFoundError:
+        return -1
 
 
 def file_mark(path: Path | str) -> Mark:
