@@ -15,6 +15,7 @@ from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, micros
 from penstock.lake.history.position import BACKFILL, LATE, SHED, SPEED, Position
+from penstock.lake.log.sheds import ever_shed
 from penstock.lake.proof.retrace import Plans, read_plans
 from penstock.lake.proof.scope import Scope
 from penstock.lake.storage.commit import Table
@@ -23,7 +24,7 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.faults import counts_up, faults, of_the_last, shared
 from penstock.spark.frames import Frames
 from penstock.spark.scoped import changed, inside
-from penstock.spark.truth import ever_shed, recomputed, records, truth_of
+from penstock.spark.truth import recomputed, records, truth_of
 
 
 class Comparison:
@@ -43,7 +44,7 @@ class Comparison:
         self.step, self.at, self.scope, self.finished = step, at, scope, finished
         self.by = ["window_start", *step.identity_names]
         self.done = at.done
-        self.sheds = bool(ever_shed(tables, step, at))
+        self.sheds = bool(ever_shed(Table(tables.decisions()), step))
 
     def _sealed(self, frame: DataFrame) -> DataFrame:
         """Rows of sealed micro-batches, with what those took and closed, if that is covered."""

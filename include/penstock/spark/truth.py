@@ -14,11 +14,10 @@ from pyspark.sql import types as T
 from penstock.core.expression import to_sql
 from penstock.core.kinds import part
 from penstock.core.measure import ColumnType
-from penstock.core.shedding import Shed
 from penstock.core.step import StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.history.position import Position
-from penstock.lake.log.sheds import sheds_of
+from penstock.lake.log.sheds import ever_shed
 from penstock.lake.proof.scope import Scope
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans
@@ -81,17 +80,11 @@ def records(
     return _with_shed(found, frames, tables, step, at)
 
 
-def ever_shed(tables: Tables, step: StepSpec, at: Position) -> tuple[Shed, ...]:
-    """From which positions on how much was shed; nothing: no record ever was."""
-    sheds = sheds_of(Table(tables.decisions()), step, at.epoch.seq)
-    return sheds if any(ratio for _, ratio in sheds) else ()
-
-
 def _with_shed(
     events: DataFrame, frames: Frames, tables: Tables, step: StepSpec, at: Position
 ) -> DataFrame:
     """Which records are shed, by the decisions in force for them."""
-    sheds = ever_shed(tables, step, at)
+    sheds = ever_shed(Table(tables.decisions()), step, at.epoch.seq)
     if not sheds:
         return events.withColumn("shed$", F.lit(False))
     cell, rows = cells_of([(0, 0), *sheds], (0,), at.sealed.seq)

@@ -35,6 +35,7 @@ from penstock.lake.history.position import (
 )
 from penstock.lake.history.view import late_at
 from penstock.lake.log.freezes import asked, frozen
+from penstock.lake.log.sheds import ever_shed
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
@@ -192,7 +193,7 @@ def touched(
     since = max(frozen(tables).window_from, BEGINNING if plan.since is None else plan.since)
     rows = late_at(tables, step, at, [], told)
     comes = plan.through_seq > plan.after_seq or not step.by_reach  # what could be paired
-    if step.sheds and plan.after_seq >= 0 and comes:
+    if plan.after_seq >= 0 and comes and ever_shed(Table(tables.decisions()), step):
         rows = pa.concat_tables([rows, _still_open(tables, step, plan, at)])
     if not step.by_reach:  # nothing can be answered yet
         rows = rows.filter(pc.less_equal(rows["window_end"], instant(plan.watermark)))

@@ -1,10 +1,16 @@
 """What each step sheds, from which position on: decided like a slack (``lake.log.proposed``)."""
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.core.shedding import Shed
 from penstock.core.step import StepSpec
+from penstock.core.window import FOREVER
 from penstock.lake.log.blocks import SHED, decisions_of
 from penstock.lake.log.proposed import held, values
 from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import Spans, read_table
+from penstock.lake.storage.tables import Tables
 
 
 def owner(step: str) -> str:
@@ -25,6 +31,21 @@ def sheds_of(decisions: Table, step: StepSpec, after: int) -> tuple[Shed, ...]:
     rows = [row for row in decisions_of(decisions, owner(step.name)) if row["what"] == SHED]
     found = [(max(seq, after + 1), int(ratio)) for ratio, seq in (held(r["value"]) for r in rows)]
     return tuple(dict(found).items())
+
+
+def ever_shed(decisions: Table, step: StepSpec, after: int = -1) -> tuple[Shed, ...]:
+    """As ``sheds_of``; nothing, too, where every ratio is 0: no record ever was shed."""
+    sheds = sheds_of(decisions, step, after)
+    return sheds if any(ratio for _, ratio in sheds) else ()
+
+
+def shed_windows(tables: Tables, step: StepSpec, since: int) -> pa.ChunkedArray:
+    """Starts of the windows with shed records that start at an instant, us, or later."""
+    late, name = tables.late(step, []), "window_start"
+    if not ever_shed(Table(tables.decisions()), step):
+        return late.schema.empty_table()[name]
+    near = Spans(name, ((since, FOREVER),))
+    return read_table(Table(late), [name], pc.field("reason") == SHED, near)[name]
 
 
 def in_force_after(decisions: Table, step: StepSpec, seq: int) -> int:

@@ -16,7 +16,8 @@ from penstock.columns.watermark import Mark
 from penstock.columns.windows import first_window, panes_of, windows_a_pane
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
-from penstock.lake.history.position import SHED, Position, rows_of
+from penstock.lake.history.position import Position, rows_of
+from penstock.lake.log.sheds import shed_windows
 from penstock.lake.proof.footing import Footing
 from penstock.lake.proof.ground import Ground
 from penstock.lake.proof.retrace import Plans, Span, Stretch, Trace
@@ -156,7 +157,8 @@ def changed(
     head, name = footing.head, ["window_start"]
     waits = Spans("last_seq", ((min(footing.settled, head.seq) + 1, FOREVER),))
     late = read_table(Table(tables.late(step, [])), name, within=waits)
-    shed = _shed(tables, step, footing)
+    least = step.open_after(footing.settled_us) - step.window.size + 1  # met while it was open
+    shed = shed_windows(tables, step, max(least, BEGINNING))
     done = {n: p["through_seq"] for n, p in plans.planned.items() if n in plans.done}
     said = Spans("through_seq", ((min([head.seq, *done.values()]), FOREVER),))
     new = pc.field("plan").isin(pa.array(sorted(done), pa.int64()))
@@ -166,17 +168,8 @@ def changed(
     came = Spans("arrival_seq", ((head.seq + 1, at.sealed.seq),))
     before = pc.field("event_time") < closed
     times = read_table(Table(events), ["event_time"], before, came)["event_time"]
-    starts = [_long(rows["window_start"]) for rows in (late, shed, answers)]
+    starts = map(_long, (late["window_start"], shed, answers["window_start"]))
     return np.unique(np.concatenate([*starts, windows_of(step.window, _long(times))]))
-
-
-def _shed(tables: Tables, step: StepSpec, footing: Footing) -> pa.Table:
-    """Late rows that a correction had met while their windows were open."""
-    least = step.open_after(footing.settled_us) - step.window.size + 1
-    near = Spans("window_start", ((max(least, BEGINNING), FOREVER),))
-    return read_table(
-        Table(tables.late(step, [])), ["window_start"], pc.field("reason") == SHED, near
-    )
 
 
 def windows_of(window: WindowSpec, times: Longs) -> Longs:

@@ -181,19 +181,19 @@ def read_groups(
 
 def greatest_first(
     uri: str, path: str, schema: pa.Schema, column: str
-) -> list[tuple[int | None, ds.Fragment]]:
+) -> Iterator[tuple[int | None, ds.Fragment]]:
     """Row groups of a data file, unread, by their greatest instant of a column, us.
 
     Those where it is not known come first.
     """
     with told(uri, [path]):
         (whole,) = dataset(uri, [path], schema).get_fragments()
-        pieces = whole.split_by_row_group()
-    which = whole.metadata.schema.names.index(column)
-    groups = (whole.metadata.row_group(n).column(which).statistics for n in range(len(pieces)))
-    known = (micros(s.max) if s is not None and s.has_min_max else None for s in groups)
-    found = zip(known, pieces, strict=True)
-    return sorted(found, key=lambda each: (each[0] is not None, -(each[0] or 0)))
+        groups = whole.metadata  # reads the end of the file
+    which = groups.schema.names.index(column)
+    said = (groups.row_group(n).column(which).statistics for n in range(groups.num_row_groups))
+    known = [micros(s.max) if s is not None and s.has_min_max else None for s in said]
+    for n in sorted(range(len(known)), key=lambda n: (known[n] is not None, -(known[n] or 0))):
+        yield known[n], whole.subset(row_group_ids=[n])
 
 
 def read_pieces(
