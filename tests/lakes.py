@@ -12,9 +12,10 @@ import pytest
 
 from penstock.columns import watermark
 from penstock.config.pipeline import Pipeline
+from penstock.core.controller import Controller
 from penstock.core.controllers import under
 from penstock.core.place import path_of
-from penstock.core.slack import SlackChange, spec_at
+from penstock.core.slack import SlackChange, WatermarkState, spec_at
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.kinds.windowed.layout import layout_of
@@ -113,7 +114,8 @@ class Lake:
         """The oracle's step with the slack that was decided, block by block."""
         found = slack_changes(self.tables, self.step.name)
         if any(c.spec.tuning is not None for c in found):
-            slack = tuple(steered_slack(self, found))
+            several = len(self.step.streams) > 1
+            slack = tuple((steered_apart if several else steered_slack)(self, found))
         else:
             slack = tuple(ref.Slack(c.spec.policy.value, c.spec.span, c.block) for c in found)
         return ref.Step(
@@ -208,6 +210,30 @@ def steered_slack(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]
         if known is not None and block.kind == ref.IDLE:
             known.close(max(known.watermark, known.t_max))
             known.settle()
+
+
+def steered_apart(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]:
+    """The same over several streams from the log's beginning: each has a controller of its own."""
+    rows = read_table(Table(lake.tables.blocks())).sort_by("block")["stream"].to_pylist()
+    newest, known, seq = dict[str, int](), dict[str, Controller](), -1
+    begun = WatermarkState()
+    yield ref.Slack("fixed", 0)
+    for number, (block, stream) in enumerate(
+        zip(blocks_of(lake.tables, lake.pipeline), rows, strict=True)
+    ):
+        if block.kind != ref.DATA:
+            continue
+        mine = under(known.get(stream), lake.step.window, spec_at(changes, number), begun)
+        known[stream] = mine
+        for record in block.records:
+            seq += 1
+            if record is not None:
+                time, before = record["event_time"], newest.get(stream, BEGINNING)
+                mine.receive(arrivals([time], before, lake.step.window))
+                yield ref.Slack("steered", mine.slack, number, seq)
+                newest[stream] = max(before, time)
+            if (seq + 1) % watermark.EVERY == 0:
+                mine.step()
 
 
 def make_lake(home: Path, case: tuple[Any, ref.Step], **overrides: Any) -> Lake:

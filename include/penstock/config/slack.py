@@ -11,6 +11,7 @@ from penstock.config.model import ColumnName, Model
 from penstock.core.coverage import BOUNDED, TOTALS, QualityTarget, coverage_threshold
 from penstock.core.errors import ConfigError
 from penstock.core.expression import MeasureSpec
+from penstock.core.measure import ColumnType, Function
 from penstock.core.slack import SlackPolicy, SlackSpec, Tuning
 from penstock.core.window import micros
 
@@ -51,10 +52,10 @@ class Quality(Model):
         description="Expected standard deviation of the values, of their mean.",
     )
 
-    of: Literal["answer", "total"] = Field(
+    of: Literal["answer", "total", "pairs"] = Field(
         default="answer",
         description="Whether each key's answer is bound, or a window's total; total goes without"
-        " measures and least.",
+        " measures and least. Of a join always pairs: which share of a span's is missing at first.",
     )
 
     @model_validator(mode="after")
@@ -71,6 +72,11 @@ class Quality(Model):
             )
         return self
 
+    @property
+    def counted(self) -> str:
+        """What may be off."""
+        return {"answer": "answers", "total": "windows' totals", "pairs": "spans"}[self.of]
+
     def target(self, measure: str = "") -> QualityTarget:
         """As the core knows it, of a measure; without a name the step's own."""
         own = self.measures.get(measure, Bound())
@@ -80,7 +86,9 @@ class Quality(Model):
         )
 
     def targets(self, measures: Iterable[MeasureSpec]) -> list[tuple[MeasureSpec, QualityTarget]]:
-        """Of each measure; of those that have totals, if these are bound."""
+        """Of each measure; of those that have totals, if these are bound; of pairs, of a count."""
+        if self.of == "pairs":
+            return [(PAIRS, self.target().for_pairs())]
         bound = [m for m in measures if self.of == "answer" or m.function in TOTALS]
         return [(measure, self.target(measure.name)) for measure in bound]
 
@@ -94,6 +102,7 @@ class Quality(Model):
         return min(bound, default=self.delta)
 
 
+PAIRS = MeasureSpec("pairs", Function.COUNT, None, ColumnType.LONG)
 USUAL = Quality(epsilon=0.05, delta=0.05)
 """What a step without a target is looked at with."""
 

@@ -70,6 +70,10 @@ class QualityTarget:
         """In place of ``z`` where nothing is known of the distribution."""
         return sqrt(1 / self.delta - 1)
 
+    def for_pairs(self) -> Self:
+        """The target of records, of which a pair needs two: (1 - e)^2 = 1 - epsilon [D]."""
+        return replace(self, epsilon=1 - sqrt(1 - self.epsilon))
+
     def for_values(self, rho: float) -> Self:
         """The target where late values are ``rho`` times the mean value: epsilon / rho [D]."""
         return replace(self, epsilon=min(self.epsilon / rho, 1 - NUDGE)) if rho > 1 else self

@@ -1,7 +1,7 @@
 """Pictures of how good timely answers were: K, coverage and errors over event time.
 
 Drawn from ``coverage``, the newest row of each window; many windows are averaged into one point.
-Steps that say something of keys have no windows: what they said is drawn (``said``).
+Of steps that say something of keys, without a target, what they said is drawn (``said``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,13 +50,13 @@ def pictures(tables: Tables, pipeline: Pipeline, worths: Mapping[str, Worth]) ->
     """
     drawn = {}
     for step in pipeline.specs:
-        if step.by_key:
+        quality = pipeline.steps[step.name].quality
+        if step.by_key and quality is None:
             shown = standing(tables, step)
             rows = said_over_time(tables, shown) if shown else pa.table({})
             figure = partial(said_figure, rows, *_besides(tables, step))
         else:
             rows = newest_rows(Table(tables.coverage(step)))
-            quality = pipeline.steps[step.name].quality
             besides = _besides(tables, step)
             figure = partial(_figure, step, rows, quality, worths.get(step.name), besides)
         if rows.num_rows:
@@ -103,7 +103,8 @@ def _figure(
 
     steered = rows["slack_us"].null_count < rows.num_rows
     below, notes = besides
-    count = 1 + steered + bool(step.judged) + len(below)
+    errs = bool(step.judged) or quality is not None  # others have no size that could be off
+    count = 1 + steered + errs + len(below)
     figure = Figure(figsize=(9, 0.6 + 1.6 * count), layout="constrained")
     panels = list(np.atleast_1d(figure.subplots(count, 1, sharex=True)))
     if worth is not None:
@@ -128,13 +129,13 @@ def _figure(
     covered = panels.pop(0)
     covered.plot(when, each("coverage", np.min), ".", markersize=3, color=LEAST, label="least")
     covered.plot(*line(each("coverage", _mean)), color=MEAN, label="mean", **DOT)
-    if steered:
+    if steered and not step.by_reach:  # of pairs it is a share of what pairs are made of
         covered.plot(*line(each("threshold", _mean)), "--", color=WANTED, label="needed")
     covered.set_ylim(top=1.0)  # of a share there is no more
-    covered.set_ylabel("share of records\nin time")
+    covered.set_ylabel(f"share of {'pairs' if step.by_reach else 'records'}\nin time")
     covered.legend(frameon=False, fontsize=8, loc="lower right")
     said = [f"slack {step.slack.policy}"]
-    if step.judged:  # others have no size that could be off
+    if errs:
         said.append(_errors(panels.pop(0), quality, line, each, [len(part) for part in parts]))
     for course, axes in zip(below, panels, strict=True):
         course.draw(axes)
@@ -149,10 +150,9 @@ def _errors(
 ) -> str:
     """Draw how many timely answers were off; says so, too."""
     target = quality or USUAL
-    what = "timely answers"
-    answers, off = each("answers", np.sum), each("answers_beyond", np.sum)
-    if target.of == "total":
-        what, answers = "windows' totals", [*map(float, windows)]
+    what, answers, off = "timely answers", each("answers", np.sum), each("answers_beyond", np.sum)
+    if target.of != "answer":
+        what, answers = target.counted, [*map(float, windows)]
         off = each("error_observed", lambda errors: float((errors >= target.epsilon).sum()))
     share = [100 * b / a if a else np.nan for a, b in zip(answers, off, strict=True)]
     beyond.plot(*line(share), color=BEYOND, **DOT)

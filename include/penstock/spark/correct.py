@@ -48,7 +48,8 @@ def correct_pipeline(
         planner = Planner(tables, step, clock, run_id)
         corrector = Corrector(SparkPrefix(spark, tables, pipeline, step), tables, step, clock)
         one = corrector.run_all(planner, planner.due(since, until, recheck=recheck))
-        if since is None and until is None and not step.by_key:  # no window, no coverage
+        targeted = pipeline.steps[step.name].quality is not None
+        if since is None and until is None and (targeted or not step.by_key):  # else nothing is off
             Recorder(tables, pipeline, step, clock).record()
             propose_threshold(tables, pipeline, step, clock)
         return one

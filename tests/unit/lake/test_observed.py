@@ -17,7 +17,7 @@ from penstock.lake.history.view import answers_at, in_force
 from penstock.lake.ingest import door
 from penstock.lake.proof.covered import Recorder, errors_of, newest_rows
 from penstock.lake.proof.observed import beside, measured, newest_errors, observed, waited
-from penstock.lake.proof.present import patient_at
+from penstock.lake.proof.present import patients_at
 from penstock.lake.storage.commit import Table
 from penstock.runtime.terminal.quality import show_quality
 from tests import reference as ref
@@ -102,7 +102,7 @@ def test_the_newest_errors_are_of_the_measure_furthest_off(lake: Lake) -> None:
     truth = ref.run(lake.epoch_oracle(), blocks_of(lake.tables, lake.pipeline))
     rows = newest_rows(Table(lake.tables.coverage(lake.step)))
     recorded = {micros(start) for start in rows["window_start"].to_pylist()}
-    known = patient_at(lake.tables, lake.step, at_of(lake))
+    known = patients_at(lake.tables, lake.step, at_of(lake))[""]
     assert known is not None
     assert known.since is not None
     steady = known.since - lake.step.window.size

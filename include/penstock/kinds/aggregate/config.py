@@ -87,6 +87,8 @@ class AggregateConfig(SheddingConfig):
                 "of: total binds the window's total of a count or sum, and there is none. Add"
                 " count(*), or delete of"
             )
+        if self.quality is not None and self.quality.of == "pairs":
+            raise ValueError("of: pairs is about a join. Delete of, or write of: total")
         return self
 
     def spec(self, name: str, given: Given) -> AggregateSpec:

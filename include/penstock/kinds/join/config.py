@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, Tag, field_validator, model_validato
 
 from penstock.config.model import BY_FORM, KEYS, WORD, ColumnName, Model, Name, alike
 from penstock.config.shed import SheddingConfig
+from penstock.config.slack import Quality
 from penstock.config.step import Given, Said, problem_of, undeclared
 from penstock.core.expression import Column, Expression, columns_of
 from penstock.core.measure import ColumnType
@@ -103,14 +104,17 @@ class JoinConfig(SheddingConfig):
             raise ValueError(f"records lie at most {LONGEST.days:,} days apart. Write less")
         return value
 
-    @model_validator(mode="after")
-    def _quality_and_slack_belong_together(self) -> "JoinConfig":
-        if self.quality is not None or self.slack.steered is not None:
+    @field_validator("quality")
+    @classmethod
+    def _is_of_pairs(cls, value: Quality | None) -> Quality | None:
+        if value is None:
+            return None
+        if value.of == "total" or value.model_fields_set - {"epsilon", "delta", "of"}:
             raise ValueError(
-                "a pair has no size that could be off by a share. Delete quality, and use slack"
-                " fixed or max_delay"
+                "a join is bound by how many of its pairs are missing at first. Write epsilon and"
+                " delta, and delete the rest"
             )
-        return self
+        return value.model_copy(update={"of": "pairs"})
 
     @model_validator(mode="before")
     @classmethod
@@ -152,7 +156,7 @@ class JoinConfig(SheddingConfig):
             keys=self.key_columns(given.types),
             where=None,
             window=WindowSpec(span, span),
-            slack=self.slack.spec(None, (), span),
+            slack=self.slack.spec(self.quality, (), span),
             shift=_shift(self.shift),
             before=before,
             after=after,

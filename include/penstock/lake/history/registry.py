@@ -33,7 +33,7 @@ from penstock.lake.log.blocks import (
     slack_changes,
 )
 from penstock.lake.log.freezes import asked, frozen
-from penstock.lake.log.joint import Joint, fold_over
+from penstock.lake.log.joint import fold_over
 from penstock.lake.log.proposed import DECLARED, declared
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
@@ -157,10 +157,9 @@ class Registry:
         fold = fold_over(EventTimes(Table(self.tables.events(types, step.streams))), step)
         fold.start(WatermarkState(), goes.seq, goes.newest, "")
         state = after_history(blocks, slack, fold, live=live)
-        controller = fold.controller if isinstance(fold, Joint) else ""  # one has seen nothing yet
         new = Generation(
             step.name, step.fingerprint, number, number, block, seq, state,
-            slack, controller, live, self.clock.now(), goes.seq,
+            slack, fold.begun, live, self.clock.now(), goes.seq,
         )  # fmt: skip
         if former is not None:
             same = replace(

@@ -50,7 +50,7 @@ def marks_before(tables: Tables, events: Table, step: StepSpec, start: Generatio
     since = last_under(tables, step, start, step.window.floor(watermark))
     since = since or numbered(tables, step, start.epoch)
     text = ""
-    if len(step.streams) > 1 and isinstance(since, Sealed):
+    if isinstance(since, Sealed):
         text = controller_at(tables, step, start.epoch, since.block)
     marks = _marks(tables, events, step, since, start.block, text)
     began = next(seq for seq, mark in marks if ends(mark) == ends(watermark))

@@ -87,6 +87,11 @@ class Fold:
             self._text = self._controller.to_text()
         return self._text
 
+    @property
+    def begun(self) -> str:
+        """The same for an epoch that begins here: its controller has seen nothing yet."""
+        return ""
+
     def take(self, blocks: Iterable[BlockSummary], changes: Sequence[SlackChange]) -> None:
         """Go on over sealed blocks.
 

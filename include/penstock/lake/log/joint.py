@@ -4,12 +4,12 @@ A block is of one stream. While its records pass the watermarks of the others st
 fold of each stream tells where the joint one may close a window. It never falls. Where all are
 silent it is the newest event time; where all have ended every window closes.
 
-Under ``fixed`` and ``max_delay`` alone: a controller learns from the windows of one stream.
-Source: ``marked`` of tests/join_model.py; [D].
+A controller learns from the windows of one stream: each has its own, which takes its steps while
+records of its stream pass. Source: ``marked`` of tests/join_model.py; [D].
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from itertools import groupby
 
@@ -32,13 +32,11 @@ class Joint:
             the streams'.
         seq: that position; -1: none.
         marks: as of ``Fold``.
-        measured: nothing: no coverage is measured.
     """
 
     def __init__(self, times: EventTimes, window: WindowSpec, streams: Sequence[str]) -> None:
         self.window, self.state, self.seq = window, WatermarkState(), -1
         self.marks = list[Mark]()
-        self.measured = list[Measured]()
         self._folds = {stream: Fold(times, window) for stream in streams}
         self._silent = dict[str, BlockKind]()
 
@@ -59,20 +57,36 @@ class Joint:
             own = content.get(stream, {})
             if silent := own.get("silent"):
                 self._silent[stream] = BlockKind(silent)
-            fold.start(WatermarkState(*own.get("state", ())), seq, own.get("newest", BEGINNING), "")
+            state, known = WatermarkState(*own.get("state", ())), own.get("controller", "")
+            fold.start(state, seq, own.get("newest", BEGINNING), known)
 
     @property
     def controller(self) -> str:
         """To be written down: where each stream stands."""
+        return self._text({name: fold.controller for name, fold in self._folds.items()})
+
+    @property
+    def begun(self) -> str:
+        """As of ``Fold``."""
+        return self._text({})
+
+    def _text(self, controllers: Mapping[str, str]) -> str:
         content = {
             stream: {
                 "state": astuple(fold.state),
                 "newest": fold.newest,
                 "silent": self._silent.get(stream),
+                "controller": controllers.get(stream, ""),
             }
             for stream, fold in self._folds.items()
         }
         return json.dumps(content)
+
+    @property
+    def measured(self) -> list[Measured]:
+        """As of ``Fold``, of all streams."""
+        every = (one for fold in self._folds.values() for one in fold.measured)
+        return sorted(every, key=lambda one: one.window_start)
 
     def take(self, blocks: Iterable[BlockSummary], changes: Sequence[SlackChange]) -> None:
         """Go on over sealed blocks; arguments as of ``Fold``."""
@@ -126,6 +140,14 @@ class Joint:
             max(state.k for state in every),
             max(state.slack for state in every),
         )
+
+
+def controllers_in(text: str, step: StepSpec) -> dict[str, str]:
+    """What was written down of the controller of each stream; of the only one by no name."""
+    if len(step.streams) <= 1:
+        return {"": text}
+    content = json.loads(text) if text else {}
+    return {stream: content.get(stream, {}).get("controller", "") for stream in step.streams}
 
 
 def fold_over(times: EventTimes, step: StepSpec) -> Fold | Joint:

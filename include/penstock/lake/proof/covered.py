@@ -71,7 +71,8 @@ class Recorder:
             starts = np.union1d(starts, ready)
         if not len(starts):
             return 0
-        rows = self._rows(at, starts, {m.window_start: m for m in steered}, known)
+        least = sorted(steered, key=lambda one: -one.coverage)  # of several streams the last counts
+        rows = self._rows(at, starts, {m.window_start: m for m in least}, known)
         if rows.num_rows:
             settle(self.tables.control(self.step), self.tables.corrections())
             self.table.append(rows, f"coverage:{self.step.name}", every.num_rows)
@@ -161,7 +162,7 @@ def errors_of(
     Returns:
         A name, the target and the errors, for each target; measures that share it go together.
     """
-    if quality.of == "total":
+    if quality.of != "answer":
         rows, at = newest_rows(Table(tables.coverage(step))), position(tables, step)
         if at is not None:
             begun = instant(present_since(tables, step, at))

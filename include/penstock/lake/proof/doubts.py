@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from penstock.config.pipeline import Pipeline
 from penstock.config.slack import Quality
+from penstock.control.spoken import spoken
 from penstock.core.errors import ConfigError
 from penstock.core.measure import Function
 from penstock.core.patient import Patient
 from penstock.core.step import StepSpec
 from penstock.lake.history.position import Position, position
 from penstock.lake.proof.figures import LEAST_WINDOWS, Figures, fed_back, figures_of
-from penstock.lake.proof.present import patient_at
+from penstock.lake.proof.present import patients_at
 from penstock.lake.storage.tables import Tables
 
 APART = 0.25
@@ -41,7 +42,7 @@ def doubts(tables: Tables, pipeline: Pipeline, step: StepSpec) -> list[str]:
     at = None if quality is None else position(tables, step)
     if quality is None or at is None:
         return []
-    found = [said] if (said := warming(tables, step, at)) else []
+    found = warming(tables, step, at)
     every = fed_back(tables, step, quality)
     try:
         measured = figures_of(tables, pipeline, step, at, every)
@@ -52,10 +53,14 @@ def doubts(tables: Tables, pipeline: Pipeline, step: StepSpec) -> list[str]:
     return found + told(measured, quality, step)
 
 
-def warming(tables: Tables, step: StepSpec, at: Position) -> str:
-    """Whether K is the greatest lateness so far, as too few windows are final; empty: it is not."""
-    known = patient_at(tables, step, at)
-    return "" if known is None or known.steady else unknown(known)
+def warming(tables: Tables, step: StepSpec, at: Position) -> list[str]:
+    """Where K is the greatest lateness so far, as too few windows are final."""
+    several = len(step.streams) > 1
+    return [
+        unknown(known, f" of {stream}" if several else "")
+        for stream, known in patients_at(tables, step, at).items()
+        if not known.steady
+    ]
 
 
 def unknown(known: Patient, where: str = "") -> str:
@@ -94,7 +99,16 @@ def values_decide(late: Mapping[str, float]) -> list[str]:
 
 
 def few(records: int, quality: Quality, step: StepSpec) -> Sequence[str]:
-    """Where one missing record is too much for a count or a sum."""
+    """Where one missing record is too much for a count or a sum, or one missing pair."""
+    if quality.of == "pairs":
+        pairs = records // 2
+        if pairs * quality.epsilon > 1 + ROUNDING:
+            return []
+        return [
+            f"too few pairs: a typical span of {spoken(step.window.size)} holds {pairs:,}, so that"
+            f" a single missing one puts it off by {1 / max(pairs, 1):.1%}. A wider condition or a"
+            " greater epsilon helps"
+        ]
     bound = [
         target.epsilon
         for measure, target in quality.targets(step.judged)

@@ -24,11 +24,12 @@ from penstock.core.coverage import coverage_threshold, squared_cv
 from penstock.core.errors import ConfigError
 from penstock.core.expression import Expression, MeasureSpec
 from penstock.core.feedback import room
-from penstock.core.step import StepSpec
-from penstock.core.window import FOREVER, micros
+from penstock.core.step import StepSpec, measures_of
+from penstock.core.window import micros
 from penstock.kinds.aggregate.layout import SUMS, AggregateLayout
 from penstock.lake.history.position import SHED, Position, position
 from penstock.lake.history.view import late_at
+from penstock.lake.log.sheds import shed_windows
 from penstock.lake.proof.covered import newest_rows
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
@@ -96,13 +97,11 @@ def fed_back(tables: Tables, step: StepSpec, quality: Quality) -> list[dict[str,
     """The recorded windows of which nothing was shed, in order: of each the newest row."""
     rows = newest_rows(Table(tables.coverage(step)))
     rows = rows.slice(max(0, rows.num_rows - FED_BACK))
-    if step.sheds and rows.num_rows:  # no slack brings back what was shed
-        since = Spans("window_start", ((micros(rows["window_start"][0].as_py()), FOREVER),))
-        where, name = pc.field("reason") == SHED, ["window_start"]
-        shed = read_table(Table(tables.late(step, [])), name, where, since)["window_start"]
+    if rows.num_rows:  # no slack brings back what was shed
+        shed = shed_windows(tables, step, micros(rows["window_start"][0].as_py()))
         rows = rows.filter(pc.invert(pc.is_in(rows["window_start"], shed.unique())))
     every = rows.to_pylist()
-    return [row for row in every if quality.of == "total" or row["answers"]]
+    return [row for row in every if quality.of != "answer" or row["answers"]]
 
 
 def figures_of(
@@ -127,10 +126,10 @@ def figures_of(
     if quality is None or len(every) < LEAST_WINDOWS:
         return None
     windows = every[-WINDOWS:]
-    if quality.of == "total":
-        records = median(r["records"] for r in windows)
-    else:
+    if quality.of == "answer":
         records = median(r["records_judged"] / r["answers"] for r in windows)
+    else:
+        records = median(r["records"] for r in windows)
     answers = sum(_judged(quality, r)[1] for r in windows)
     beyond = sum(_judged(quality, r)[0] for r in windows) / answers
     steered = (_judged(quality, r) for r in every if r["threshold"] is not None)
@@ -141,16 +140,16 @@ def figures_of(
 
 def _judged(quality: Quality, row: dict[str, Any]) -> tuple[int, int]:
     """Of a window how many of the answers that the target binds were off, and how many it has."""
-    if quality.of == "total":
-        return int(row["error_observed"] >= quality.epsilon), 1
-    return row["answers_beyond"], row["answers"]
+    if quality.of == "answer":
+        return row["answers_beyond"], row["answers"]
+    return int(row["error_observed"] >= quality.epsilon), 1
 
 
 def _values(
     tables: Tables, pipeline: Pipeline, step: StepSpec, at: Position
 ) -> tuple[float, dict[str, float]]:
     """CV^2 of the newest values, and how great late ones are, by measure."""
-    overs = named(m for m in step.measures if m.function in SUMS)
+    overs = named(m for m in measures_of(step) if m.function in SUMS)
     if not overs:
         return 0.0, {}
     newest = Spans("arrival_seq", ((max(0, at.sealed.seq - SAMPLE + 1), at.sealed.seq),))

@@ -21,6 +21,7 @@ from penstock.lake.history.position import BACKFILL, SPEED, Position, position, 
 from penstock.lake.history.view import answers_at, newest
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.log.freezes import frozen
+from penstock.lake.log.joint import controllers_in
 from penstock.lake.proof.present import since as present_since
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
@@ -230,7 +231,7 @@ def measured(
     start = last or at.epoch
     before_block = at.sealed.block
     fold = lived(tables, Table(events), step, start, before_block, changes, text)
-    return fold.measured, passed_of(fold.controller)
+    return fold.measured, min(map(passed_of, controllers_in(fold.controller, step).values()))
 
 
 def waited(tables: Tables, step: StepSpec, at: Position) -> list[Waited]:

@@ -10,22 +10,29 @@ from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.history.generation import controller_at
 from penstock.lake.history.position import Position
 from penstock.lake.log.blocks import newest_live_before, slack_changes
+from penstock.lake.log.joint import controllers_in
 from penstock.lake.storage.tables import Tables
 
 
-def patient_at(tables: Tables, step: StepSpec, at: Position) -> Patient | None:
-    """The controller as it was left; none: no policy is in force that measures final windows."""
+def patients_at(tables: Tables, step: StepSpec, at: Position) -> dict[str, Patient]:
+    """The controllers as they were left, by stream; of the only stream: by no name.
+
+    Nothing: no policy is in force that measures final windows.
+    """
     spec = slack_changes(tables, step.name)[-1].spec
     kind = KINDS.get(spec.policy)
     if kind is None or not issubclass(kind, Patient):
-        return None
+        return {}
     text = controller_at(tables, step, at.epoch.number, at.sealed.block)
-    content = content_of(text, spec.policy) if text else None
-    if content is None:
-        found = fresh(step.window, spec)
-        assert isinstance(found, Patient)  # noqa: S101
-        return found
-    return kind.read(step.window, spec, content)
+    found = dict[str, Patient]()
+    for stream, own in controllers_in(text, step).items():
+        content = content_of(own, spec.policy) if own else None
+        patient = (
+            fresh(step.window, spec) if content is None else kind.read(step.window, spec, content)
+        )
+        assert isinstance(patient, Patient)  # noqa: S101
+        found[stream] = patient
+    return found
 
 
 def since(tables: Tables, step: StepSpec, at: Position) -> int:
@@ -34,9 +41,8 @@ def since(tables: Tables, step: StepSpec, at: Position) -> int:
     Under ``quantile`` and ``pd_final`` once it knows enough: before that K is the greatest lateness
     so far.
     """
-    known = patient_at(tables, step, at)
-    if known is not None:
-        return FOREVER if known.since is None else known.since
+    if known := patients_at(tables, step, at).values():
+        return max(FOREVER if each.since is None else each.since for each in known)
     changes = slack_changes(tables, step.name)
     policy = changes[-1].spec.policy
     same = [*takewhile(lambda change: change.spec.policy is policy, reversed(changes))]

@@ -141,6 +141,8 @@ class Way:
             kind = "idle"
         seqs, times = self._records(i)
         newest, self._newest = self._newest, int(times.max(initial=self._newest))
+        if slack.tuning is not None and not (self.alone or blocks.stream[i] in self.step.streams):
+            return state  # a controller takes its steps while records of its stream pass
         if slack.tuning is not None:
             return self._steered(state, i, slack, kind, seqs, times, newest)
         self._controller = None

@@ -104,7 +104,7 @@ class Worth:
     Attributes:
         policy: in force.
         targeted: whether the step has a target of its own; else it is looked at with the usual.
-        counts: what the target binds: answers, windows' totals; of a sample, windows.
+        counts: what the target binds: answers, windows' totals, spans; of a sample, windows.
         known: whether K follows from what the policy has learned: before, it is the greatest
             lateness so far, and nothing is expected.
         since: windows that end after this instant are judged, us: they closed under the policy.
@@ -166,7 +166,7 @@ def worth(tables: Tables, pipeline: Pipeline, step: StepSpec) -> Worth | None:
     found = Worth(
         policy=changes[-1].spec.policy,
         targeted=quality is not None,
-        counts="answers" if judged.of == "answer" else "windows' totals",
+        counts=judged.counted,
         known=known,
         since=since,
         windows=0,
@@ -185,7 +185,7 @@ def _rates(
     tables: Tables, step: StepSpec, quality: Quality | None, present: pa.Table
 ) -> list[Rate]:
     """Observed; of a step without a target by what was recorded of windows, which is cheap."""
-    if not relative(step):
+    if quality is None and not relative(step):
         return []
     if quality is None:
         of, off = (pc.sum(present[name]).as_py() or 0 for name in ("answers", "answers_beyond"))
@@ -214,7 +214,9 @@ def _predicted(
 ) -> float | None:
     """Share of what is judged that lies in windows of less final coverage than it needs."""
     bound = [(m, t) for m, t in quality.targets(step.judged) if t == target]
-    needed = coverage_threshold(bound, quality.records, quality.cv**2)
+    needed = 1 - target.epsilon  # of pairs
+    if quality.of != "pairs":
+        needed = coverage_threshold(bound, quality.records, quality.cv**2)
     weights = np.ones(present.num_rows)
     if quality.of == "answer":
         weights = np.asarray(present["answers"], float)

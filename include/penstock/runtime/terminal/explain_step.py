@@ -74,25 +74,15 @@ def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
     """Say how long it waits, and for what."""
     if step.compares:
         late = step.late.format(correction=plan.correction)
-        out.print(pairs(("answer", "at once"), ("late", late), *_shed(step)))
+        waits = [("slack", _slack(step))]
+        if step.quality is not None:
+            waits.append(("quality", _promise(step.quality, step.window.size)))
+        out.print(pairs(("answer", "at once"), *waits, ("late", late), *_shed(step)))
         return
-    span, tuning = spoken(step.slack.span), step.slack.tuning
-    if step.slack.policy is SlackPolicy.FIXED:
-        slack = f"fixed {span}: the watermark stays {span} behind the newest event time"
-    elif tuning is not None:
-        slack = (
-            f"{step.slack.policy}: the watermark stays as far behind the newest event time as"
-            f" {tuning.threshold:.2%} of a window's records need, in all but {tuning.delta:.2%} of"
-            f" the windows; a window is measured {_measured(tuning.horizon)}"
-        )
-    else:
-        slack = (
-            "max_delay: the watermark stays behind the newest event time by the greatest lateness"
-            f" so far; a lateness above {span} does not count"
-        )
-    rows: list[tuple[str, str | Text]] = [("slack", slack)]
+    rows: list[tuple[str, str | Text]] = [("slack", _slack(step))]
     if step.quality is not None:
-        rows += [("quality", _promise(step.quality)), ("assumes", ASSUMPTIONS)]
+        promise = _promise(step.quality, step.window.size)
+        rows += [("quality", promise), ("assumes", ASSUMPTIONS)]
     if step.window.windows and step.slack.policy is SlackPolicy.FIXED:
         start, end = step.window.windows[0]
         due = at(end + timedelta(microseconds=step.slack.span))
@@ -120,15 +110,38 @@ def _shed(step: StepPlan) -> list[tuple[str, str]]:
     ]
 
 
+def _slack(step: StepPlan) -> str:
+    """How far the watermark stays behind."""
+    span, tuning = spoken(step.slack.span), step.slack.tuning
+    if step.slack.policy is SlackPolicy.FIXED:
+        return f"fixed {span}: the watermark stays {span} behind the newest event time"
+    if tuning is not None:
+        window = "a window" if not step.compares else f"a span of {spoken(step.window.size)}"
+        return (
+            f"{step.slack.policy}: the watermark stays as far behind the newest event time as"
+            f" {tuning.threshold:.2%} of the records of {window} need, in all but"
+            f" {tuning.delta:.2%} of them; each is measured {_measured(tuning.horizon)}"
+        )
+    return (
+        "max_delay: the watermark stays behind the newest event time by the greatest lateness"
+        f" so far; a lateness above {span} does not count"
+    )
+
+
 def _measured(horizon: int | None) -> str:
     if horizon is None:
         return "once hardly a record still comes for it"
     return f"{spoken(horizon)} after its end"
 
 
-def _promise(quality: Quality) -> str:
-    """What a target means, with those of single measures."""
-    subject = "answers" if quality.of == "answer" else "windows' totals"
+def _promise(quality: Quality, span: timedelta) -> str:
+    """What a target means, with those of single measures; ``span``: of a window."""
+    if quality.of == "pairs":
+        return (
+            f"before they are corrected, at most {quality.delta:.3g} of the spans of {spoken(span)}"
+            f" (event time of left records) may lack {quality.epsilon:.3g} or more of their pairs"
+        )
+    subject = quality.counted
     least = f" of {quality.least} records or more" if quality.least > 1 else ""
     said = [
         f"before they are corrected, at most {quality.delta:.3g} of the {subject}{least} may be off"
