@@ -152,17 +152,17 @@ def test_the_share_of_pairs_in_time_is_recorded(tmp_path: Path, streams: str) ->
     assert recorder.record()
     log, size = logged(lake), lake.step.window.size
 
-    def by_span(found: set[Pair]) -> Counter[int]:
+    def by_window(found: set[Pair]) -> Counter[int]:
         lefts = (log.records[left] for left, _ in found)
         return Counter(left["event_time"] // size * size for left in lefts if left)
 
-    timely, every = by_span(true_timely(log, case)), by_span(true_pairs(log, case))
+    timely, every = by_window(true_timely(log, case)), by_window(true_pairs(log, case))
     rows = newest_rows(recorder.table).to_pylist()
     assert len(rows) > 20
     for row in rows:
-        span = micros(row["window_start"])
-        assert (row["records_timely"], row["records"]) == (2 * timely[span], 2 * every[span])
-        assert row["coverage"] == pytest.approx(timely[span] / every[span])
+        start = micros(row["window_start"])
+        assert (row["records_timely"], row["records"]) == (2 * timely[start], 2 * every[start])
+        assert row["coverage"] == pytest.approx(timely[start] / every[start])
         assert row["error_observed"] == pytest.approx(1 - row["coverage"])
     assert any(row["error_observed"] > 0 for row in rows)
     found = figures(lake.tables, lake.pipeline, lake.step)
@@ -171,7 +171,7 @@ def test_the_share_of_pairs_in_time_is_recorded(tmp_path: Path, streams: str) ->
     assert found.violations == off / len(rows[-WINDOWS:])
     worth_of = worth(lake.tables, lake.pipeline, lake.step)
     assert worth_of is not None
-    assert worth_of.counts == "spans"
+    assert worth_of.counts == "windows' pairs"
     assert [rate.target for rate in worth_of.rates] == [QualityTarget(**QUALITY)]
 
 

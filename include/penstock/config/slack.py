@@ -55,7 +55,7 @@ class Quality(Model):
     of: Literal["answer", "total", "pairs"] = Field(
         default="answer",
         description="Whether each key's answer is bound, or a window's total; total goes without"
-        " measures and least. Of a join always pairs: which share of a span's is missing at first.",
+        " measures and least. Of a join always pairs: how many of a window's are missing at first.",
     )
 
     @model_validator(mode="after")
@@ -75,7 +75,7 @@ class Quality(Model):
     @property
     def counted(self) -> str:
         """What may be off."""
-        return {"answer": "answers", "total": "windows' totals", "pairs": "spans"}[self.of]
+        return {"answer": "answers", "total": "windows' totals", "pairs": "windows' pairs"}[self.of]
 
     def target(self, measure: str = "") -> QualityTarget:
         """As the core knows it, of a measure; without a name the step's own."""

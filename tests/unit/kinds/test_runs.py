@@ -116,25 +116,6 @@ def test_a_piece_at_a_time_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert rows[HASH].num_chunks > 1
 
 
-def test_what_is_read_from_end_to_end_is_read_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "PIECE", 64)
-    draw, ahead = random.Random(4), list[int]()  # noqa: S311
-    runs, want = Runs(tmp_path, lambda rows: rows), module.Piece.want
-    manifest = runs.added(Manifest(), observations(draw, 0, 2_000), 0)
-    monkeypatch.setattr(
-        module.Piece, "want", lambda piece: (ahead.append(piece.rows.num_rows), want(piece))
-    )
-
-    assert runs.found(manifest, EVERY, SCHEMA).num_rows == 2_000
-    assert 1_000 < sum(ahead) < 2_000  # all but the first piece
-    ahead.clear()
-    monkeypatch.setattr(module, "HASHES_A_PAGE", 1)
-    assert runs.found(manifest, EVERY, SCHEMA).num_rows == 2_000
-    assert not ahead  # few keys of many rows
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 1_000])
 def test_ranges_hold_every_hash_once(count: int) -> None:
     found = module.ranges(count)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, pairwise
-from mmap import MADV_WILLNEED, PAGESIZE, PROT_READ, mmap
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +36,6 @@ SMALL = 4_096
 """Rows; smaller runs are of one size."""
 PIECE = 1 << 19
 """Rows that are merged at once, and written as one batch, about: keys fall evenly on hashes."""
-HASHES_A_PAGE = PAGESIZE // 8
 REPEATED = 16
 """Micro-batches for which a merged run stays."""
 OLD = 86_400.0
@@ -75,23 +73,6 @@ class Manifest:
     folder: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A batch of a run, and the run in memory as far as there is room."""
-
-    rows: pa.RecordBatch
-    mapped: mmap
-
-    def want(self) -> None:
-        """Have it read from the disk, if it is not in memory; does not wait for that."""
-        start = pa.py_buffer(self.mapped).address
-        parts = [part for column in self.rows.columns for part in column.buffers() if part]
-        first = min(part.address for part in parts) - start
-        last = max(part.address + part.size for part in parts) - start
-        first -= first % PAGESIZE
-        self.mapped.madvise(MADV_WILLNEED, first, last - first)
-
-
 class Runs:
     """Reads and writes the runs of one shard of a step.
 
@@ -115,7 +96,7 @@ class Runs:
 
     def rows(self, manifest: Manifest, schema: pa.Schema) -> pa.Table:
         """All rows, merged or not."""
-        batches = [piece.rows for run in manifest.runs for piece in self._opened(run)]
+        batches = [batch for run in manifest.runs for batch in self._opened(run)]
         return pa.Table.from_batches(batches, schema)
 
     def emptied(self, manifest: Manifest, number: int) -> Manifest:
@@ -124,9 +105,7 @@ class Runs:
         return replace(manifest, runs=(), merged=(*manifest.merged, *gone))
 
     def _found(self, runs: Sequence[Run], hashes: Longs) -> Iterator[pa.Table]:
-        pieces = [piece for run in runs for piece in self._opened(run)]
-        dense = len(hashes) * HASHES_A_PAGE >= sum(run.rows for run in runs)
-        for batch in _ahead(pieces) if dense else (piece.rows for piece in pieces):
+        for batch in (batch for run in runs for batch in self._opened(run)):
             there = np.asarray(batch[HASH])
             asked = hashes[_rows(hashes, int(there[0]), int(there[-1]))]
             low, high = (np.searchsorted(there, asked, side) for side in ("left", "right"))
@@ -147,8 +126,8 @@ class Runs:
         if fresh.num_rows and (run := write(fresh.num_rows, partial(_within, fresh))):
             manifest = replace(manifest, runs=(*manifest.runs, run))
         while some := _too_many(manifest.runs):
-            pieces = [piece for run in some for piece in self._opened(run)]
-            run = write(sum(run.rows for run in some), partial(_between, pieces))
+            batches = [batch for run in some for batch in self._opened(run)]
+            run = write(sum(run.rows for run in some), partial(_between, batches))
             left = tuple(run for run in manifest.runs if run not in some)
             merged = (*manifest.merged, *((number, run.name) for run in some))
             manifest = replace(manifest, runs=(*([run] if run else []), *left), merged=merged)
@@ -187,12 +166,9 @@ class Runs:
         order = np.argsort(np.asarray(kept[HASH]), kind="stable")
         return kept.take(pa.array(order)).combine_chunks()
 
-    def _opened(self, run: Run) -> list[Piece]:
-        with (self.folder / run.name).open("rb") as file:
-            mapped = mmap(file.fileno(), 0, prot=PROT_READ)
-        reader = pa.ipc.open_file(pa.py_buffer(mapped))
-        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
-        return [Piece(batch, mapped) for batch in batches]
+    def _opened(self, run: Run) -> list[pa.RecordBatch]:
+        reader = pa.ipc.open_file(pa.memory_map(str(self.folder / run.name)))
+        return [reader.get_batch(number) for number in range(reader.num_record_batches)]
 
     def _forgotten(self, manifest: Manifest, number: int) -> Manifest:
         """Remove files of runs that were merged long ago."""
@@ -209,14 +185,6 @@ class Runs:
         for path, when in there.items():
             if f"{manifest.folder}/{path.name}" not in known and when < max(there.values()) - OLD:
                 path.unlink(missing_ok=True)
-
-
-def _ahead(pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-    """Batches that are read from end to end, each while the one before is worked on."""
-    for piece, following in pairwise([*pieces, None]):
-        if following is not None:
-            following.want()
-        yield piece.rows
 
 
 def ranges(count: int) -> list[tuple[int, int]]:
@@ -236,10 +204,10 @@ def _within(table: pa.Table, least: int, greatest: int) -> pa.Table:
     return table.filter(pc.and_(pc.less_equal(least, hashes), pc.less_equal(hashes, greatest)))
 
 
-def _between(pieces: Sequence[Piece], least: int, greatest: int) -> pa.Table:
+def _between(batches: Sequence[pa.RecordBatch], least: int, greatest: int) -> pa.Table:
     """Rows with hashes of a range, of batches in order."""
     found = []
-    for batch in (piece.rows for piece in pieces):
+    for batch in batches:
         mine = _rows(np.asarray(batch[HASH]), least, greatest)
         found.append(batch.slice(mine.start, mine.stop - mine.start))
     return pa.Table.from_batches(found)

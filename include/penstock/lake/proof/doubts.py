@@ -105,9 +105,9 @@ def few(records: int, quality: Quality, step: StepSpec) -> Sequence[str]:
         if pairs * quality.epsilon > 1 + ROUNDING:
             return []
         return [
-            f"too few pairs: a typical span of {spoken(step.window.size)} holds {pairs:,}, so that"
-            f" a single missing one puts it off by {1 / max(pairs, 1):.1%}. A wider condition or a"
-            " greater epsilon helps"
+            f"too few pairs: a typical window of {spoken(step.window.size)} holds {pairs:,}, so"
+            f" that a single missing one puts it off by {1 / max(pairs, 1):.1%}. A wider condition"
+            " or a greater epsilon helps"
         ]
     bound = [
         target.epsilon

@@ -104,7 +104,7 @@ class Worth:
     Attributes:
         policy: in force.
         targeted: whether the step has a target of its own; else it is looked at with the usual.
-        counts: what the target binds: answers, windows' totals, spans; of a sample, windows.
+        counts: what the target binds: answers, windows' totals or pairs; of a sample, windows.
         known: whether K follows from what the policy has learned: before, it is the greatest
             lateness so far, and nothing is expected.
         since: windows that end after this instant are judged, us: they closed under the policy.
@@ -112,7 +112,8 @@ class Worth:
         slack: K, mean, us; none: no window.
         wait: event time from a window's end to the newest event time at the end of the block in
             which it was answered, us: K, and what blocks add. Windows that were answered because
-            the source was silent or ended did not wait for K and are left out.
+            the source was silent or ended did not wait for K and are left out. None, too, of a step
+            that answers at once.
         processing: from the arrival of that block until its answers were published, seconds.
         rates: one for each target; none: nothing of the step can be off.
     """
@@ -227,11 +228,11 @@ def _predicted(
 
 def _waits(tables: Tables, step: StepSpec, at: Position, windows: pa.Table) -> dict[str, Any]:
     """K, wait and processing of some windows, in the order of their starts."""
-    answered = _answered(tables, step, at, windows)
     starts = _longs(windows["window_start"])
     slack = pc.cast(windows["slack_us"], pa.float64()).to_numpy().copy()  # Arrow's is read-only
     found = {"windows": windows.num_rows, "wait": None, "processing": None}
-    if answered.num_rows:
+    # What hangs on a key is answered at once.
+    if not step.by_key and (answered := _answered(tables, step, at, windows)).num_rows:
         ends, through = _longs(answered["window_end_min"]), _longs(answered["through_seq_min"])
         held = _slacks(tables, step, at, through)
         place = np.searchsorted(starts, _longs(answered["window_start"]))

@@ -116,10 +116,9 @@ def _slack(step: StepPlan) -> str:
     if step.slack.policy is SlackPolicy.FIXED:
         return f"fixed {span}: the watermark stays {span} behind the newest event time"
     if tuning is not None:
-        window = "a window" if not step.compares else f"a span of {spoken(step.window.size)}"
         return (
             f"{step.slack.policy}: the watermark stays as far behind the newest event time as"
-            f" {tuning.threshold:.2%} of the records of {window} need, in all but"
+            f" {tuning.threshold:.2%} of the records of a window need, in all but"
             f" {tuning.delta:.2%} of them; each is measured {_measured(tuning.horizon)}"
         )
     return (
@@ -134,12 +133,13 @@ def _measured(horizon: int | None) -> str:
     return f"{spoken(horizon)} after its end"
 
 
-def _promise(quality: Quality, span: timedelta) -> str:
-    """What a target means, with those of single measures; ``span``: of a window."""
+def _promise(quality: Quality, size: timedelta) -> str:
+    """What a target means, with those of single measures; ``size``: of a window."""
     if quality.of == "pairs":
         return (
-            f"before they are corrected, at most {quality.delta:.3g} of the spans of {spoken(span)}"
-            f" (event time of left records) may lack {quality.epsilon:.3g} or more of their pairs"
+            f"before they are corrected, at most {quality.delta:.3g} of the windows of"
+            f" {spoken(size)} (event time of left records) may lack {quality.epsilon:.3g} or more"
+            " of their pairs"
         )
     subject = quality.counted
     least = f" of {quality.least} records or more" if quality.least > 1 else ""
