@@ -132,7 +132,8 @@ def measured(spark: object, home: Path, args: argparse.Namespace) -> list[list[s
         looks.append((time.time(), used(), host.progress.answered, size(home)))
         print(json.dumps(looks[-1]), file=sys.stderr, flush=True)
     feeder.join()
-    while host.progress.answered < 2 * args.rate * (args.minutes * MINUTE - 1):
+    written = sum(len(list((home / name).iterdir())) for name in STREAMS) * int(args.rate * EVERY)
+    while host.progress.answered < written:
         time.sleep(0.5)
     alone.stop.set()
     running.join()
