@@ -2,9 +2,9 @@
 
     python benchmarks/join_live.py [--rate 4000] [--minutes 10]
 
-Two streams of ``--rate`` records a second each: a feeder process of its own writes a file of each
-every 250 ms, event time = clock time with up to 0.5 s of disorder. Pairs lie within 60 s and far
-apart in value, slack 1 s. Row by row of the table a minute of the log:
+Two streams of ``--rate`` records a second each: a feeder process of its own writes a file every 250
+ms, of either stream in turn, event time = clock time with up to 0.5 s of disorder. Pairs lie within
+60 s and far apart in value, slack 1 s. Row by row of the table a minute of the log:
 
 - latency: from the commit of the block with a pair's newer record to the commit of the pair;
 - processor: the time of all processes of the stream, by records;
@@ -57,16 +57,15 @@ steps:
 
 
 def feed(home: Path, rate: int, seconds: float) -> None:
-    """Write files of both streams at an even pace; each appears when it is whole."""
+    """Write files of the streams in turn, at an even pace; each appears when it is whole."""
     rng, number, began = np.random.default_rng(5), 0, time.time()
-    each = int(rate * EVERY)
+    each = int(rate * EVERY * len(STREAMS))
     while time.time() - began < seconds:
-        now = int(time.time() * 1e6)
-        for name in STREAMS:
-            ts = pa.array(now - rng.integers(0, 500_000, each), pa.timestamp("us", "UTC"))
-            path = home / name / f"part-{number:06}.parquet"
-            pq.write_table(pa.table({"ts": ts, "v": rng.random(each) * 100}), path.with_suffix(""))
-            path.with_suffix("").rename(path)
+        now, name = int(time.time() * 1e6), STREAMS[number % len(STREAMS)]
+        ts = pa.array(now - rng.integers(0, 500_000, each), pa.timestamp("us", "UTC"))
+        path = home / name / f"part-{number:06}.parquet"
+        pq.write_table(pa.table({"ts": ts, "v": rng.random(each) * 100}), path.with_suffix(".new"))
+        path.with_suffix(".new").rename(path)
         number += 1
         time.sleep(max(0.0, began + number * EVERY - time.time()))
 
@@ -132,7 +131,8 @@ def measured(spark: object, home: Path, args: argparse.Namespace) -> list[list[s
         looks.append((time.time(), used(), host.progress.answered, size(home)))
         print(json.dumps(looks[-1]), file=sys.stderr, flush=True)
     feeder.join()
-    written = sum(len(list((home / name).iterdir())) for name in STREAMS) * int(args.rate * EVERY)
+    files = sum(len([*(home / name).iterdir()]) for name in STREAMS)
+    written = files * int(args.rate * EVERY * len(STREAMS))
     while host.progress.answered < written:
         time.sleep(0.5)
     alone.stop.set()

@@ -69,14 +69,15 @@ def validate(settings: Settings, arguments: argparse.Namespace) -> int:
             ConfigProblem(path, line_of(path, p.keys), ".".join(p.keys), p.problem, p.remedy)
             for p in found
         ]
+        said = steps
         if arguments.laws and not found:
-            from penstock.runtime.terminal.laws import broken_laws
+            from penstock.runtime.terminal.laws import tried
 
-            found_broken = broken_laws(pipeline, settings.home.absolute(), SystemClock())
-            errors += found_broken
-            found = [*found, *found_broken]
+            code = tried(pipeline, settings.home.absolute(), SystemClock())
+            errors += code.broken
+            found, said = [*code.broken], "; ".join(filter(None, (steps, str(code))))
         if not found:
-            _CONSOLE.print(f"[green]✓[/] {pipeline.name}: {steps}", highlight=False, soft_wrap=True)
+            _CONSOLE.print(f"[green]✓[/] {pipeline.name}: {said}", highlight=False, soft_wrap=True)
     errors += _problems_of_cluster(settings)
     for problem in errors:
         _ERRORS.print(f"✗ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -24,6 +24,7 @@ from penstock.lake.proof.figures import WINDOWS, figures
 from penstock.lake.proof.recount import recount
 from penstock.lake.proof.retrace import Plans, read_plans, retrace
 from penstock.lake.proof.worth import worth
+from penstock.quality.pictures import pictures
 from tests import joins, two_streams
 from tests.doubles import lose_memory
 from tests.joins import (
@@ -71,11 +72,13 @@ def one_stream(home: Path, slack: str) -> tuple[Lake, Case]:
     return lake, case
 
 
-def two_of_them(home: Path, slack: str) -> tuple[Lake, Case]:
+def two_of_them(home: Path, slack: str, begin: int = 0) -> tuple[Lake, Case]:
+    """A join of two streams, which is added once so many files have come."""
     case, draw = steered(two_streams.CASES["any"], slack), random.Random(8)  # noqa: S311
     lake = two_streams.lake_of(home, case, ("live", "live"))
-    lake.query()
     for number in range(FILES):
+        if number == begin:
+            lake.query()
         for name in two_streams.COLUMNS:
             rows = two_streams.rows_of(draw, name, 14, 14 * number)
             write_jsonl(home / name / f"{number}.jsonl", rows)
@@ -120,6 +123,19 @@ def test_the_same_pairs_after_the_checkpoint_was_lost(
     assert check_stream(lake, case)
     lake.correct()
     assert check_settled(lake, case)
+    retraced(lake)
+
+
+def test_a_join_that_is_added_later_folds_its_history_alike(tmp_path: Path) -> None:
+    lake, case = two_of_them(tmp_path, "quantile", FILES // 2)
+    query = lake.query(blocks=2)
+    for _ in range(3):
+        query.work()
+    lose_memory(query.folder, "all")
+    lake.query(blocks=3).run()
+    lake.correct()
+    assert check_settled(lake, case)
+    assert len({*trace(lake).values()}) > 3, "K moved"
     retraced(lake)
 
 
@@ -173,6 +189,9 @@ def test_the_share_of_pairs_in_time_is_recorded(tmp_path: Path, streams: str) ->
     assert worth_of is not None
     assert worth_of.counts == "windows' pairs"
     assert [rate.target for rate in worth_of.rates] == [QualityTarget(**QUALITY)]
+    assert worth_of.wait is None, "pairs are told at once"
+    drawn = pictures(lake.tables, lake.pipeline, {"s": worth_of})["timely-s.svg"]
+    assert all(said in drawn for said in ("share of pairs", "windows' pairs", "slack K"))
 
 
 def more(lake: Lake, streams: str) -> None:

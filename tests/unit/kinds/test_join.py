@@ -83,9 +83,9 @@ def test_on_is_a_name_whatever_yaml_takes_it_for(tmp_path: Path) -> None:
                             " Rename keys"]),
         ("strong: ", "timely: ", ["p.yaml:10  steps.change.queries  query timely: every step has a"
                                   " view of this name. Rename it"]),
-        ("{fixed: P2D}", "{quantile: {}}\\n    quality: {epsilon: 0.1, delta: 0.1}", [
-            "p.yaml:5  steps.change  a pair has no size that could be off by a share. Delete"
-            " quality, and use slack fixed or max_delay"]),
+        ("{fixed: P2D}", "{quantile: {}}\n    quality: {epsilon: 0.1, delta: 0.1, least: 9}", [
+            "p.yaml:15  steps.change.quality  a join is bound by how many of its pairs are missing"
+            " at first. Write epsilon and delta, and delete the rest"]),
     ],
 )  # fmt: skip
 def test_the_message_says_where_what_and_the_remedy(

@@ -7,7 +7,7 @@ import pytest
 from penstock.config.catalog import read_pipeline
 from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
-from penstock.runtime.terminal.laws import broken_laws
+from penstock.runtime.terminal.laws import tried
 from tests.custom import LONGEST_FILE
 from tests.doubles import RisingClock
 from tests.streams import BEGIN, write_jsonl
@@ -49,21 +49,26 @@ def pipeline(home: Path, old: str = "", new: str = "") -> Pipeline:
     return found
 
 
-def test_code_that_keeps_the_laws_has_nothing_said_of_it(tmp_path: Path) -> None:
-    assert broken_laws(pipeline(tmp_path), tmp_path, RisingClock()) == []
+def test_of_code_that_keeps_the_laws_it_is_said_on_what_it_was_tried(tmp_path: Path) -> None:
+    read = pipeline(tmp_path)
+    found = tried(read, tmp_path, RisingClock())
+    assert found.broken == ()
+    assert "on 60 records" in str(found)
+    (tmp_path / "live" / "1.jsonl").unlink()
+    assert "not tried" in str(tried(read, tmp_path, RisingClock()))
 
 
 def test_code_that_does_not_merge_is_shown_with_what_it_got(tmp_path: Path) -> None:
-    (found,) = broken_laws(
+    (found,) = tried(
         pipeline(tmp_path, 'pc.max_element_wise(one["most"], other["most"])', 'pc.add(1, 1)'),
         tmp_path, RisingClock(),
-    )  # fmt: skip
+    ).broken  # fmt: skip
     assert (found.path.name, found.line) == ("p.yaml", 9)
     assert "p.py:16: Longest.merge: TypeError: most is one value (2). Give a column" in str(found)
-    (found,) = broken_laws(
+    (found,) = tried(
         pipeline(tmp_path, 'one["most"], other["most"]', 'one["most"], pc.add(other["most"], 1)'),
         tmp_path, RisingClock(),
-    )  # fmt: skip
+    ).broken  # fmt: skip
     assert "reduce does not merge" in str(found)
     assert "'limits.seconds': " in str(found)
 
@@ -72,4 +77,4 @@ def test_side_data_that_is_not_there_is_said(tmp_path: Path) -> None:
     read = pipeline(tmp_path)
     (tmp_path / "limits.csv").unlink()
     with pytest.raises(ConfigError, match=r"load.limits: .*limits.csv"):
-        broken_laws(read, tmp_path, RisingClock())
+        tried(read, tmp_path, RisingClock())

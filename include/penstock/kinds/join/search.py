@@ -161,10 +161,12 @@ class Search:
         swapped = len(right.all) < len(left.all)
         asked, known = (right, left) if swapped else (left, right)
         before, after = (after, before) if swapped else (before, after)
+        since, until = asked.instants - before, asked.instants + after
+        ranges = self._ranges(asked, swapped=swapped)
+        known = known.where(_fits_any(known, since, until, ranges))
         there = Sorted(known.all, known.keys, known.instants, known.numbers)
-        who = np.arange(len(asked.all))
-        near = there.near(who, asked.keys, asked.instants - before, asked.instants + after)
-        for found in there.found(near, self._ranges(asked, swapped=swapped)):
+        near = there.near(np.arange(len(asked.all)), asked.keys, since, until)
+        for found in there.found(near, ranges):
             for places, of in _cut(found.runs):
                 mine, theirs = asked.all[of], found.rows[places]
                 yield (theirs, mine) if swapped else (mine, theirs)
@@ -212,6 +214,24 @@ class _Side:
         """Some of them."""
         numbers = None if self.numbers is None else self.numbers[kept]
         return _Side(self.all[kept], self.keys[kept], self.instants[kept], numbers)
+
+
+def _fits_any(
+    known: _Side,
+    since: Longs,
+    until: Longs,
+    ranges: Sequence[tuple[Doubles, Doubles]] | None,
+) -> Bools:
+    """Which may be near to any that is asked for, by the ends of all: the others are not sorted."""
+    if not len(since):
+        return np.zeros(len(known.all), bool)
+    fits: Bools = (known.instants >= since.min()) & (known.instants <= until.max())
+    if ranges is None or known.numbers is None:
+        return fits
+    some = np.zeros(len(known.all), bool)
+    for low, high in ranges:
+        some |= (known.numbers >= low.min()) & (known.numbers <= high.max())
+    return fits & some
 
 
 def _spare(numbers: Doubles, edge: float) -> Doubles:

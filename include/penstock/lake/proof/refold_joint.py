@@ -29,7 +29,10 @@ class Ways:
     Attributes:
         epoch: the step's.
         marks, start: as of ``Way``.
+        since: it goes on from nothing.
     """
+
+    since = BEGIN
 
     def __init__(
         self, tables: Tables, events: Table, step: StepSpec, blocks: Blocks, epoch: Generation

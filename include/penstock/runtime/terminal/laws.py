@@ -1,5 +1,6 @@
 """``penstock validate --laws``: user code of a pipeline, tried on a sample of its source."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.config.pipeline import Pipeline
@@ -17,8 +18,34 @@ ENOUGH = 5_000
 REMEDY = "Let it come to the same in any order and split, to the last bit"
 
 
-def broken_laws(pipeline: Pipeline, home: Path, clock: Clock) -> list[ConfigProblem]:
-    """The laws that code of a pipeline does not keep, at the line that names it.
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of the user code of a pipeline.
+
+    Attributes:
+        steps: names of the steps that have code.
+        records: of the sample that it was tried on.
+        broken: the laws that it does not keep, at the line that names it.
+    """
+
+    steps: tuple[str, ...]
+    records: int
+    broken: tuple[ConfigProblem, ...] = ()
+
+    def __str__(self) -> str:
+        """Of code that keeps the laws: on what it was tried; empty: there is none."""
+        if not self.steps:
+            return ""
+        if not self.records:
+            return f"code of {', '.join(self.steps)} not tried: the source has no record yet"
+        return (
+            f"code of {', '.join(self.steps)} tried on {self.records:,} records, in random splits"
+            " and orders"
+        )
+
+
+def tried(pipeline: Pipeline, home: Path, clock: Clock) -> Tried:
+    """Try the code of a pipeline on a sample of its source.
 
     Args:
         pipeline: as its file says it.
@@ -27,8 +54,10 @@ def broken_laws(pipeline: Pipeline, home: Path, clock: Clock) -> list[ConfigProb
     """
     steps = [step for step in pipeline.specs if has_part(step.kind, "laws")]
     if not steps:
-        return []
-    sample = read_sample(pipeline, home, clock.now(), ENOUGH)
+        return Tried((), 0)
+    names, sample = tuple(s.name for s in steps), read_sample(pipeline, home, clock.now(), ENOUGH)
+    if not len(sample.at):
+        return Tried(names, 0)
     sides, found = _sides(pipeline, home), list[ConfigProblem]()
     for step in steps:
         keys, path = ("steps", step.name, "code"), pipeline.path
@@ -40,7 +69,7 @@ def broken_laws(pipeline: Pipeline, home: Path, clock: Clock) -> list[ConfigProb
             said, remedy = str(failed), "Mend it"
         if broken is not None:
             found.append(ConfigProblem(path, line_of(path, keys), ".".join(keys), said, remedy))
-    return found
+    return Tried(names, len(sample.at), tuple(found))
 
 
 def _sides(pipeline: Pipeline, home: Path) -> Sides:
