@@ -108,7 +108,7 @@ def shares(log: Log, reach: int, window: WindowSpec) -> tuple[Longs, Longs, Long
 
 def judged(name: str, times: Longs, which: Longs, reach: int) -> list[str]:
     """A row of the table."""
-    span = span_of(2 * reach)
+    span = span_of(2 * reach, targeted=True)
     window = WindowSpec(span, span)
     log = steered(times, which, window)
     starts, every, missing = shares(log, reach, window)

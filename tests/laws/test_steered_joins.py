@@ -102,7 +102,7 @@ def test_one_trace_for_any_cut(tmp_path: Path, streams: str, slack: str) -> None
         lake.query(blocks=cut).run()
         assert check_stream(lake, case)
         found.append(trace(lake))
-    assert len({*found[0].values()}) > 5, "K moved"
+    assert len({*found[0].values()}) > 3, "K moved"
     assert len(found[1]) > 1
     assert found[1].items() <= found[0].items()
 

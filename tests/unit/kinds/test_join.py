@@ -147,3 +147,7 @@ def test_the_watermark_counts_by_spans_that_fit_the_reach() -> None:
     found = [span_of(seconds * 1_000_000) for seconds in (0, 1, 10, 60, 3_600, 10**9)]
     assert found == [10**6, 10_000, 100_000, 10**6, 6 * 10**7, 6 * 10**8]
     assert span_of(1) == 1_000
+    found = [
+        span_of(seconds * 1_000_000, targeted=True) for seconds in (0, 1, 10, 70, 10**4, 10**9)
+    ]
+    assert found == [1_000_000, 1_000_000, 10_000_000, 60_000_000, 3_600_000_000, 86_400_000_000]

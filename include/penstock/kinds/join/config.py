@@ -109,7 +109,8 @@ class JoinConfig(SheddingConfig):
     def _is_of_pairs(cls, value: Quality | None) -> Quality | None:
         if value is None:
             return None
-        if value.of == "total" or value.model_fields_set - {"epsilon", "delta", "of"}:
+        said = value.model_fields_set - {"epsilon", "delta"}
+        if said - {"of"} or ("of" in said and value.of != "pairs"):
             raise ValueError(
                 "a join is bound by how many of its pairs are missing at first. Write epsilon and"
                 " delta, and delete the rest"
@@ -148,7 +149,8 @@ class JoinConfig(SheddingConfig):
     def spec(self, name: str, given: Given) -> JoinSpec:
         """As the core knows it; a step of a valid file has no ``problems``."""
         before, after = micros(self._reach.before), micros(self._reach.after)
-        span, condition = span_of(before + after), self._condition(given)
+        span = span_of(before + after, targeted=self.quality is not None)
+        condition = self._condition(given)
         selected = tuple((side, Column(c, given.types[c])) for side, c in self._selected)
         asked = {c.partition(".")[2] for c in columns_of(condition)} | {c.name for _, c in selected}
         return JoinSpec(

@@ -20,6 +20,8 @@ FINE = 16
 """So many spans of the watermark, at least, are as long as a join reaches."""
 SPANS = tuple(MILLISECOND * each for each in (1, 10, 100, 1_000, 10_000, 60_000, 600_000))
 """Lengths that they may have, us."""
+TARGETED = (*SPANS, 3_600_000_000, 86_400_000_000)
+"""The same of a join with a quality target."""
 USUAL = SPANS[3]
 LONGEST_MONTH = 31 * 86_400_000_000
 """us."""
@@ -38,9 +40,17 @@ class Shift:
     span: int = 0
 
 
-def span_of(reach: int) -> int:
-    """How far the watermark moves before a join looks at it again, us; ``reach``: of the join."""
-    fit = [span for span in SPANS if span * FINE <= reach]
+def span_of(reach: int, *, targeted: bool = False) -> int:
+    """How far the watermark moves before a join looks at it again, us.
+
+    Args:
+        reach: of the join, us.
+        targeted: its spans are the windows that a quality target binds. Partners lie in others, and
+            one late record lacks all of the lefts that it is near to: so they are about as long as
+            the join reaches.
+    """
+    spans, fine = (TARGETED, 1) if targeted else (SPANS, FINE)
+    fit = [span for span in spans if span * fine <= reach]
     return max(fit, default=SPANS[0]) if reach else USUAL
 
 

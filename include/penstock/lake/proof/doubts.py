@@ -57,7 +57,7 @@ def warming(tables: Tables, step: StepSpec, at: Position) -> list[str]:
     """Where K is the greatest lateness so far, as too few windows are final."""
     several = len(step.streams) > 1
     return [
-        unknown(known, f" of {stream}" if several else "")
+        unknown(known, f" in {stream}" if several else "")
         for stream, known in patients_at(tables, step, at).items()
         if not known.steady
     ]
