@@ -6,7 +6,7 @@
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,18 @@ LIVED = Case(
     lambda left, right: either(left["code"], right["code"], lambda a, b: a != b),
 )  # fmt: skip
 """Of a life in which everything is killed."""
+QUALITY = {"epsilon": 0.2, "delta": 0.4}
+SLACKS: Mapping[str, Any] = {
+    "quantile": {"quantile": {"measure_after": "PT20S", "recent": "PT5M"}},
+    "pd": {"pd": {"measure_after": "PT10S"}},
+    "pd_final": {"pd_final": {"measure_after": "PT20S", "recent": "PT5M"}},
+}
 NOBODY = ref.Step((), ref.Window(SECOND, SECOND), (), (ref.Slack("fixed", 3 * SECOND),))
+
+
+def steered(case: Case, slack: str = "quantile") -> Case:
+    """The same join with a quality target."""
+    return replace(case, config={**case.config, "slack": SLACKS[slack], "quality": QUALITY})
 
 
 def join_lake(home: Path, name: str, **overrides: Any) -> Lake:

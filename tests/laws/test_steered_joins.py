@@ -2,10 +2,8 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,11 +26,13 @@ from penstock.quality.pictures import pictures
 from tests import joins, two_streams
 from tests.doubles import lose_memory
 from tests.joins import (
+    QUALITY,
     Case,
     Pair,
     check_settled,
     check_stream,
     logged,
+    steered,
     true_pairs,
     true_timely,
 )
@@ -42,12 +42,6 @@ from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.law
 
-QUALITY = {"epsilon": 0.2, "delta": 0.4}
-SLACKS: Mapping[str, Any] = {
-    "quantile": {"quantile": {"measure_after": "PT20S", "recent": "PT5M"}},
-    "pd": {"pd": {"measure_after": "PT10S"}},
-    "pd_final": {"pd_final": {"measure_after": "PT20S", "recent": "PT5M"}},
-}
 FILES = 12
 
 
@@ -55,10 +49,6 @@ FILES = 12
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "BLOCK", 8)
     monkeypatch.setattr(watermark, "EVERY", 6)
-
-
-def steered(case: Case, slack: str) -> Case:
-    return replace(case, config={**case.config, "slack": SLACKS[slack], "quality": QUALITY})
 
 
 def one_stream(home: Path, slack: str) -> tuple[Lake, Case]:

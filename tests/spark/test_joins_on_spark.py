@@ -12,9 +12,20 @@ from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
 from penstock.spark.correct import correct_pipeline, start_epochs
 from tests.forgery import audited
-from tests.joins import CASES, check_settled, check_stream, join_lake, logged, seen
+from tests.joins import (
+    CASES,
+    Case,
+    check_settled,
+    check_stream,
+    join_lake,
+    logged,
+    seen,
+    steered,
+)
 from tests.lakes import Lake
 from tests.rarely import rare
 from tests.spark.answering import answer
@@ -63,18 +74,23 @@ def test_a_history_a_lost_checkpoint_and_a_correction(
     assert verdict.row["answers_compared"] == pairs
 
 
-@pytest.mark.parametrize("name", ["any", rare("site")])
+TARGETED = steered(TWO["any"])
+
+
+@pytest.mark.parametrize("case", [TARGETED, rare(TWO["any"]), rare(TWO["site"])])
 def test_two_streams_are_corrected_and_audited(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
     monkeypatch.setattr(door_module, "BLOCK", 7)
-    life = Life(tmp_path, TWO[name], seed=3)
+    life = Life(tmp_path, case, seed=3)
     for _ in range(40):
         life.step()
     lake = life.lake
     life.finish(lambda: correct_pipeline(spark, lake.tables, lake.pipeline, lake.clock, "r"))
-    pairs = check_settled(lake, TWO[name])
+    pairs = check_settled(lake, case)
     verdict = audited(spark, lake)
     assert (verdict.red, verdict.row["pending_answers"]) == (set(), 0)
     assert verdict.row["answers_compared"] == pairs
     assert verdict.row["pairs_late"] > 0
+    recorded = read_table(Table(lake.tables.coverage(lake.step)))
+    assert (recorded.num_rows > 0) == (case is TARGETED)

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from penstock.columns.marks import note
 from penstock.columns.watermark import Mark
-from penstock.core.controller import Measured
+from penstock.core.controller import Measured, passed_of
 from penstock.core.slack import BlockKind, BlockSummary, SlackChange, WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
@@ -148,6 +148,15 @@ def controllers_in(text: str, step: StepSpec) -> dict[str, str]:
         return {"": text}
     content = json.loads(text) if text else {}
     return {stream: content.get(stream, {}).get("controller", "") for stream in step.streams}
+
+
+def passed_in(text: str, step: StepSpec) -> int:
+    """Windows that start so early were due for every controller, us; one that is silent waits."""
+    if len(step.streams) <= 1 or not text:
+        return passed_of(text)
+    every = json.loads(text).values()
+    awake = (passed_of(own.get("controller", "")) for own in every if not own["silent"])
+    return min(awake, default=FOREVER)
 
 
 def fold_over(times: EventTimes, step: StepSpec) -> Fold | Joint:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.config.slack import Quality
-from penstock.core.controller import Measured, passed_of
+from penstock.core.controller import Measured
 from penstock.core.lateness import CLASSES
 from penstock.core.measure import Function
 from penstock.core.step import StepSpec
@@ -21,7 +21,7 @@ from penstock.lake.history.position import BACKFILL, SPEED, Position, position, 
 from penstock.lake.history.view import answers_at, newest
 from penstock.lake.log.blocks import slack_changes
 from penstock.lake.log.freezes import frozen
-from penstock.lake.log.joint import controllers_in
+from penstock.lake.log.joint import passed_in
 from penstock.lake.proof.present import since as present_since
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
@@ -231,7 +231,7 @@ def measured(
     start = last or at.epoch
     before_block = at.sealed.block
     fold = lived(tables, Table(events), step, start, before_block, changes, text)
-    return fold.measured, min(map(passed_of, controllers_in(fold.controller, step).values()))
+    return fold.measured, passed_in(fold.controller, step)
 
 
 def waited(tables: Tables, step: StepSpec, at: Position) -> list[Waited]:
