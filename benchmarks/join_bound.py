@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import bound
 import bound_streams as streams
 import measuring
 import numpy as np
 import slack
-from scipy import stats
 
 from penstock.columns.arrays import Longs
 from penstock.columns.marks import Marks
@@ -34,7 +34,7 @@ from penstock.kinds.join.reach import counted
 from penstock.kinds.join.spec import span_of
 
 QUALITY = Quality(epsilon=slack.TARGET.epsilon, delta=slack.TARGET.delta, of="pairs")
-WARM, AT_ONCE = 400, 8_192
+AT_ONCE = 8_192
 
 
 @dataclass(frozen=True)
@@ -114,19 +114,16 @@ def judged(name: str, times: Longs, which: Longs, reach: int) -> list[str]:
     starts, every, missing = shares(log, reach, window)
     tail = int(times.max()) - reach - span - int(np.quantile(slack.Stream(times, times).lateness,
                                                              0.999))  # fmt: skip
-    warm = int(starts[min(WARM, len(starts) // 3)])
+    warm = int(starts[min(bound.WARM, len(starts) // 3)])
     some = (starts >= max(warm, log.since)) & (starts < tail)
     head = [name, f"{reach / 1e6:,.0f}", f"{span / 1e6:g}"]
     if not some.any():
         return [*head, "0", "", "", "", "", "", "K not known yet"]
     off = missing[some] >= QUALITY.epsilon * every[some]
-    n, k = len(off), int(off.sum())
-    upper = 1.0 if k == n else float(stats.beta.ppf(0.95, k + 1, n - k))
-    lower = 0.0 if k == 0 else float(stats.beta.ppf(0.05, k, n - k + 1))
-    kept = "yes" if (upper if n >= 1_000 else lower) <= QUALITY.delta else "NO"
-    return [*head, f"{n:,}", f"{np.median(every[some]):,.0f}",
-            f"{missing[some].sum() / every[some].sum():.2%}", f"{k / n:.2%}", f"{upper:.2%}",
-            f"{log.slack / 1e6:,.1f}", kept]  # fmt: skip
+    row = bound.Row(name, "pairs", "quantile", off, log.slack, np.nan, None)
+    return [*head, f"{len(off):,}", f"{np.median(every[some]):,.0f}",
+            f"{missing[some].sum() / every[some].sum():.2%}", f"{row.rate:.2%}",
+            f"{row.limit('upper'):.2%}", f"{row.slack / 1e6:,.1f}", row.told]  # fmt: skip
 
 
 def rows_of(case: streams.Case) -> Iterator[list[str]]:

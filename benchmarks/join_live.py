@@ -63,9 +63,8 @@ def feed(home: Path, rate: int, seconds: float) -> None:
     while time.time() - began < seconds:
         now, name = int(time.time() * 1e6), STREAMS[number % len(STREAMS)]
         ts = pa.array(now - rng.integers(0, 500_000, each), pa.timestamp("us", "UTC"))
-        path = home / name / f"part-{number:06}.parquet"
-        pq.write_table(pa.table({"ts": ts, "v": rng.random(each) * 100}), path.with_suffix(".new"))
-        path.with_suffix(".new").rename(path)
+        table = pa.table({"ts": ts, "v": rng.random(each) * 100})
+        measuring.appear(table, home / name / f"part-{number:06}.parquet")
         number += 1
         time.sleep(max(0.0, began + number * EVERY - time.time()))
 

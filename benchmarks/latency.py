@@ -83,9 +83,7 @@ def feed(folder: Path, rate: int, seconds: float) -> None:
                 "value": rng.random(each),
             }
         )
-        path = folder / f"part-{number:06}.parquet"
-        pq.write_table(table, path.with_suffix(".writing"))
-        path.with_suffix(".writing").rename(path)
+        measuring.appear(table, folder / f"part-{number:06}.parquet")
         number += 1
         time.sleep(max(0.0, began + number * EVERY - time.time()))
 

@@ -7,8 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -43,6 +46,12 @@ def pipeline_in(home: Path, text: str, name: str = "measured") -> tuple[Pipeline
     if pipeline is None:
         raise SystemExit("\n".join(map(str, problems)))
     return pipeline, Tables(str(home / "log"), pipeline.name)
+
+
+def appear(table: pa.Table, path: Path, **how: Any) -> None:
+    """Write a source file; it has its name once it is whole.  ``how``: of ``write_table``."""
+    pq.write_table(table, path.with_suffix(".writing"), **how)
+    path.with_suffix(".writing").rename(path)
 
 
 def start_of_log(tables: Tables, pipeline: Pipeline) -> None:

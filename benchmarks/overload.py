@@ -24,7 +24,6 @@ from pathlib import Path
 import measuring
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from latency import Alone
 from pyspark.sql import SparkSession
 
@@ -72,9 +71,7 @@ class Feed:
         """Write all of them, each at its time."""
         for number in range(len(self.sizes)):
             time.sleep(max(0.0, self.began + number * EVERY - time.time()))
-            path = Path(folder, f"part-{number:06}.parquet")
-            pq.write_table(self.file(number), path.with_suffix(".writing"))
-            path.with_suffix(".writing").rename(path)
+            measuring.appear(self.file(number), Path(folder, f"part-{number:06}.parquet"))
 
 
 def run(spark: SparkSession, home: Path, args: argparse.Namespace, base: float) -> list[str]:

@@ -90,8 +90,7 @@ def write(path: Path, plates: np.ndarray, sites: np.ndarray, times: np.ndarray) 
         "rest": pa.array(rest.astype("U170")),
     })  # fmt: skip
     path.parent.mkdir(exist_ok=True)
-    pq.write_table(table, path.with_suffix(".writing"), compression="snappy")
-    path.with_suffix(".writing").rename(path)
+    measuring.appear(table, path, compression="snappy")
 
 
 def prepare(home: Path, plates: int, seen: int) -> None:

@@ -32,6 +32,8 @@ from penstock.lake.ingest.through import run_through
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE, slack_changes
 from penstock.lake.proof.observed import classes
+from penstock.lake.proof.recount import recount
+from penstock.lake.proof.retrace import Plans, read_plans, retrace
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -234,6 +236,19 @@ def steered_apart(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]
                 newest[stream] = max(before, time)
             if (seq + 1) % watermark.EVERY == 0:
                 mine.step()
+
+
+def assert_retraced(lake: Lake) -> None:
+    """The audit's own fold comes to what the stream has sealed."""
+    tables, step, at = lake.tables, lake.step, position(lake.tables, lake.step)
+    assert at is not None
+    events = tables.events(lake.pipeline.types)
+    log = recount(tables, events, at.sealed.seq, at.sealed.block)
+    mine = tables.events(lake.pipeline.types, step.streams)
+    plans = Plans(read_plans(tables, step))
+    again = retrace(tables, mine, step, log.blocks, at, generations(tables, step), plans)
+    assert (again.batches, again.generations, again.plans) == ([], [], [])
+    assert again.watermark == at.sealed.state.watermark
 
 
 def make_lake(home: Path, case: tuple[Any, ref.Step], **overrides: Any) -> Lake:

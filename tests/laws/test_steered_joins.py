@@ -11,16 +11,12 @@ from penstock.columns import watermark
 from penstock.core.coverage import QualityTarget
 from penstock.core.window import micros
 from penstock.kinds.join.spec import JoinSpec
-from penstock.lake.history.generation import generations
-from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.ingest import door
 from penstock.lake.log.blocks import LIVE, slack_changes
 from penstock.lake.log.proposed import propose
 from penstock.lake.proof.covered import Recorder, newest_rows
 from penstock.lake.proof.figures import WINDOWS, figures
-from penstock.lake.proof.recount import recount
-from penstock.lake.proof.retrace import Plans, read_plans, retrace
 from penstock.lake.proof.worth import worth
 from penstock.quality.pictures import pictures
 from tests import joins, two_streams
@@ -36,7 +32,7 @@ from tests.joins import (
     true_pairs,
     true_timely,
 )
-from tests.lakes import Lake, make_lake
+from tests.lakes import Lake, assert_retraced, make_lake
 from tests.rarely import rare
 from tests.streams import write_jsonl
 
@@ -113,7 +109,7 @@ def test_the_same_pairs_after_the_checkpoint_was_lost(
     assert check_stream(lake, case)
     lake.correct()
     assert check_settled(lake, case)
-    retraced(lake)
+    assert_retraced(lake)
 
 
 def test_a_join_that_is_added_later_folds_its_history_alike(tmp_path: Path) -> None:
@@ -126,7 +122,7 @@ def test_a_join_that_is_added_later_folds_its_history_alike(tmp_path: Path) -> N
     lake.correct()
     assert check_settled(lake, case)
     assert len({*trace(lake).values()}) > 3, "K moved"
-    retraced(lake)
+    assert_retraced(lake)
 
 
 @pytest.mark.parametrize("streams", [*FED])
@@ -146,7 +142,7 @@ def test_a_proposed_threshold_holds_from_its_block(tmp_path: Path, streams: str)
     check_stream(lake, case)
     lake.correct()
     assert check_settled(lake, case)
-    retraced(lake)
+    assert_retraced(lake)
 
 
 @pytest.mark.parametrize("streams", [*FED])
@@ -194,15 +190,3 @@ def more(lake: Lake, streams: str) -> None:
         rows = joins.seen(draw, 90, 1.0, 24 * FILES)
         write_jsonl(lake.home / "live" / "more.jsonl", rows)
     lake.ingest(LIVE)
-
-
-def retraced(lake: Lake) -> None:
-    """The audit's own fold comes to the same watermarks."""
-    tables, step, at = lake.tables, lake.step, position(lake.tables, lake.step)
-    assert at is not None
-    events = tables.events(lake.pipeline.types, step.streams)
-    log = recount(tables, tables.events(lake.pipeline.types), at.sealed.seq, at.sealed.block)
-    again = retrace(tables, events, step, log.blocks, at, generations(tables, step),
-                    Plans(read_plans(tables, step)))  # fmt: skip
-    assert (again.batches, again.generations, again.plans) == ([], [], [])
-    assert again.watermark == at.sealed.state.watermark

@@ -24,13 +24,11 @@ from penstock.lake.log import fold
 from penstock.lake.log.blocks import LIVE, slack_changes
 from penstock.lake.log.proposed import propose
 from penstock.lake.proof.observed import classes
-from penstock.lake.proof.recount import recount
-from penstock.lake.proof.retrace import Plans, read_plans, retrace
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.answers import late_by_pair, rows_by_pair
 from tests.doubles import Killed, deadly_commits, dies_at, lose_memory
-from tests.lakes import Lake, make_lake
+from tests.lakes import Lake, assert_retraced, make_lake
 from tests.rarely import rare
 from tests.steps import CASES
 from tests.streams import BEGIN, disordered, write_jsonl
@@ -175,15 +173,7 @@ def test_the_audit_goes_the_same_way_again(tmp_path: Path, slack: str) -> None:
     lake = filled(tmp_path, slack)
     lake.query(blocks=5).run()
     lake.correct()
-    tables, step = lake.tables, lake.step
-    at = position(tables, step)
-    assert at is not None
-    events = tables.events(lake.pipeline.types)
-    log = recount(tables, events, at.sealed.seq, at.sealed.block)
-    plans = Plans(read_plans(tables, step))
-    again = retrace(tables, events, step, log.blocks, at, generations(tables, step), plans)
-    assert (again.batches, again.generations, again.plans) == ([], [], [])
-    assert again.watermark == at.sealed.state.watermark
+    assert_retraced(lake)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -315,15 +305,7 @@ def test_another_steered_policy_starts_afresh(tmp_path: Path, policies: tuple[st
     write_jsonl(tmp_path / "live" / "more.jsonl", more)
     lake.ingest(LIVE)
     query.run()
-    tables, step = lake.tables, lake.step
-    at = position(tables, step)
-    assert at is not None
-    events = tables.events(lake.pipeline.types)
-    log = recount(tables, events, at.sealed.seq, at.sealed.block)
-    again = retrace(tables, events, step, log.blocks, at, generations(tables, step),
-                    Plans(read_plans(tables, step)))  # fmt: skip
-    assert (again.batches, again.generations, again.plans) == ([], [], [])
-    assert again.watermark == at.sealed.state.watermark
+    assert_retraced(lake)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -103,8 +103,8 @@ def _figure(
 
     steered = rows["slack_us"].null_count < rows.num_rows
     below, notes = besides
-    errs = bool(step.judged) or quality is not None  # others have no size that could be off
-    count = 1 + steered + errs + len(below)
+    may_be_off = bool(step.judged) or quality is not None  # others have no size that could be off
+    count = 1 + steered + may_be_off + len(below)
     figure = Figure(figsize=(9, 0.6 + 1.6 * count), layout="constrained")
     panels = list(np.atleast_1d(figure.subplots(count, 1, sharex=True)))
     if worth is not None:
@@ -135,7 +135,7 @@ def _figure(
     covered.set_ylabel(f"share of {'pairs' if step.by_reach else 'records'}\nin time")
     covered.legend(frameon=False, fontsize=8, loc="lower right")
     said = [f"slack {step.slack.policy}"]
-    if errs:
+    if may_be_off:
         said.append(_errors(panels.pop(0), quality, line, each, [len(part) for part in parts]))
     for course, axes in zip(below, panels, strict=True):
         course.draw(axes)

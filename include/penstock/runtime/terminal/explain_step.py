@@ -72,17 +72,15 @@ def _example(plan: WindowPlan) -> str:
 
 def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
     """Say how long it waits, and for what."""
-    if step.compares:
-        late = step.late.format(correction=plan.correction)
-        waits = [("slack", _slack(step))]
-        if step.quality is not None:
-            waits.append(("quality", _promise(step.quality, step.window.size)))
-        out.print(pairs(("answer", "at once"), *waits, ("late", late), *_shed(step)))
-        return
     rows: list[tuple[str, str | Text]] = [("slack", _slack(step))]
     if step.quality is not None:
-        promise = _promise(step.quality, step.window.size)
-        rows += [("quality", promise), ("assumes", ASSUMPTIONS)]
+        rows.append(("quality", _promise(step.quality, step.window.size)))
+    if step.compares:
+        late = step.late.format(correction=plan.correction)
+        out.print(pairs(("answer", "at once"), *rows, ("late", late), *_shed(step)))
+        return
+    if step.quality is not None:
+        rows.append(("assumes", ASSUMPTIONS))
     if step.window.windows and step.slack.policy is SlackPolicy.FIXED:
         start, end = step.window.windows[0]
         due = at(end + timedelta(microseconds=step.slack.span))
