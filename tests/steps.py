@@ -35,9 +35,11 @@ def make_pipeline(home: Path, steps: Mapping[str, Any], **overrides: Any) -> Pip
     return Pipeline.model_validate(content | overrides)
 
 
-def make_several(home: Path, sources: Mapping[str, Any], steps: Mapping[str, Any]) -> Pipeline:
+def make_several(
+    home: Path, sources: Mapping[str, Any], steps: Mapping[str, Any], **more: Any
+) -> Pipeline:
     """A pipeline over several sources."""
-    content = {"name": "p", "path": home / "p.yaml", "sources": sources, "steps": steps}
+    content = {"name": "p", "path": home / "p.yaml", "sources": sources, "steps": steps, **more}
     return SeveralSources.model_validate(content)
 
 

@@ -51,15 +51,23 @@ def rows_of(draw: random.Random, stream: str, count: int, clock: int) -> list[Ma
     return found
 
 
-def lake_of(home: Path, case: Case, modes: tuple[str, str]) -> Lake:
-    """Two sources; nothing has come yet."""
+def lake_of(home: Path, case: Case, modes: tuple[str, str], **more: Any) -> Lake:
+    """Two sources; nothing has come yet.
+
+    Args:
+        home: where all of it lies.
+        case: the join.
+        modes: of both sources.
+        more: what the file says besides; of its steps those beside the join.
+    """
     sources = {}
     for name, mode in zip(COLUMNS, modes, strict=True):
         folder = home / name
         folder.mkdir(parents=True, exist_ok=True)
         place = {"files": str(folder), "format": "jsonl", "mode": mode, "idle_after": "PT0.000001S"}
         sources[name] = {"source": place, "columns": COLUMNS[name], "event_time": "at"} | EVER
-    pipeline = make_several(home, sources, {"s": dict(case.config)})
+    steps = {"s": dict(case.config), **more.pop("steps", {})}
+    pipeline = make_several(home, sources, steps, **more)
     oracle = ref.Step((), ref.Window(SECOND, SECOND), (), (ref.Slack("fixed", 3 * SECOND),))
     return Lake(home, pipeline, oracle, {})
 
@@ -67,13 +75,22 @@ def lake_of(home: Path, case: Case, modes: tuple[str, str]) -> Lake:
 class Life:
     """Files of both streams, a door, a query and corrections, each of which may die."""
 
-    def __init__(self, home: Path, case: Case, seed: int) -> None:
+    def __init__(
+        self,
+        home: Path,
+        case: Case,
+        seed: int,
+        longer: int = 10,
+        modes: tuple[str, str] | None = None,
+        **more: Any,
+    ) -> None:
         self.draw = random.Random(seed)  # noqa: S311
         self.case, self.death = case, Death(random.Random(seed + 1))  # noqa: S311
-        self.modes = tuple(self.draw.choice(("live", "bounded")) for _ in COLUMNS)
-        self.lake = lake_of(home, case, (self.modes[0], self.modes[1]))
+        drawn = [self.draw.choice(("live", "bounded")) for _ in COLUMNS]
+        self.modes = modes or (drawn[0], drawn[1])
+        self.lake = lake_of(home, case, self.modes, **more)
         self.waiting = {
-            name: [rows_of(self.draw, name, self.draw.randint(1, 9), 5 * n) for n in range(10)]
+            name: [rows_of(self.draw, name, self.draw.randint(1, 9), 5 * n) for n in range(longer)]
             for name in COLUMNS
         }
         self.kills, self.files = 0, 0

@@ -147,14 +147,16 @@ def read_pipeline(
 def _kept_too_short(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[ConfigProblem]:
     least, step = pipeline.least_kept
     if pipeline.keep is not None and micros(pipeline.keep) < least:
-        said = f"records of open windows would go: the window and slack of {step} are longer"
+        reach = "reach" if pipeline.spec(step).by_reach else "window"
+        said = f"records of open windows would go: the {reach} and slack of {step} are longer"
         span = TypeAdapter(timedelta).dump_python(timedelta(microseconds=least), mode="json")
         remedy = f"Keep at least {span}"
         yield ConfigProblem(pipeline.path, line_in(("keep",), lines), "keep", said, remedy)
 
 
 def _kept_for_ever(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[ConfigProblem]:
-    by_key = next((spec.name for spec in pipeline.specs if spec.by_key), None)
+    every = (spec.name for spec in pipeline.specs if spec.by_key and not spec.by_reach)
+    by_key = next(every, None)
     if pipeline.keep is not None and by_key is not None:
         said = f"{by_key} may compare a late record with any other of its key, however old"
         remedy = "Delete keep, or give the step a pipeline of its own"

@@ -339,7 +339,8 @@ class Pipeline(Snapshots, Intake, Named):
     @property
     def least_kept(self) -> tuple[int, str]:
         """The shortest ``keep`` by which nothing of an open window goes, us, and for which step."""
-        return max((spec.window.size + spec.slack.longest, spec.name) for spec in self.specs)
+        spans = ((s.lag + s.window.size + s.lead + s.slack.longest, s.name) for s in self.specs)
+        return max(spans)
 
     @cached_property
     def queries(self) -> dict[str, tuple[StepSpec, ...]]:

@@ -110,10 +110,6 @@ def several(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[ConfigProblem
             elif kind is not other:
                 said = f"is {kind} here and {other} in {first}, and all records share one table"
                 yield _problem(pipeline, where, said, remedy, lines)
-    if pipeline.keep is not None:
-        said = "records of several sources are kept for ever"
-        remedy = "Delete keep, or give each source a pipeline of its own"
-        yield _problem(pipeline, ("keep",), said, remedy, lines)
 
 
 def _problem(

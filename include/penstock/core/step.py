@@ -77,6 +77,16 @@ class StepSpec(ABC):
         return watermark
 
     @property
+    def lag(self) -> int:
+        """How much later than a record a window may start whose answers hang on it, us."""
+        return 0
+
+    @property
+    def lead(self) -> int:
+        """How much later than a window's end a record may lie on which its answers hang, us."""
+        return 0
+
+    @property
     def by_span(self) -> bool:
         """Whether it tells what records changed at the end of the watermark's span they came in."""
         return False

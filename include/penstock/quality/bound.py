@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 PREFIX = "error$"
 MEANING = (
     "More timely answers were off by epsilon than the quality target allows. They are exact since"
-    " their correction. Look at penstock show --quality: is K still finding its level, are"
-    " records and cv of the target far from what windows hold, do late values differ from others?"
+    " their correction. Look at penstock show --quality: is K still finding its level, do late"
+    " values differ from others? Of a step with records and cv: are they far from those of windows?"
 )
 
 

@@ -10,6 +10,7 @@ from penstock.lake.history.position import SHED
 from penstock.lake.history.view import excluded_at, excluded_since
 from penstock.spark.compare import Comparison
 from penstock.spark.faults import faults
+from penstock.spark.scoped import inside
 from penstock.spark.sides import sides_of
 from penstock.spark.truth import records, truth_of
 
@@ -40,6 +41,7 @@ class AlarmComparison(Comparison):
         sides = sides_of(self.frames, self.tables, step)
         marks, ends = self.scope.marks, (at.epoch.seq, at.sealed.seq)
         every, fails = truth_of(step).alarms(found, step, sides, keep, marks, ends)
+        every = every.where(inside("window_start", self.scope))
         must, late = truth_of(step).told(found, every, step, at.epoch.seq, sides, keep)
         return (
             self._alarms(every, must)
@@ -48,6 +50,10 @@ class AlarmComparison(Comparison):
             .unionByName(self._left_out(found, fails), allowMissingColumns=True)
             .withColumn("faults$", faults())
         )
+
+    def _late(self) -> DataFrame:
+        """Of all records that are kept: to be late is not a matter of windows."""
+        return self._sealed(self.frames.load(self.tables.late(self.step, [])))
 
     def _alarms(self, truth: DataFrame, must: DataFrame) -> DataFrame:
         step, at = self.step, self.at

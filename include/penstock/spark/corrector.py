@@ -51,7 +51,7 @@ class Corrector:
         """Carry out one plan; again, if it was interrupted."""
         total = changed = 0
         wanted = touched(self.tables, self.step, plan) if plan.by_touch else None
-        if wanted is None and (gone := frozen(self.tables).window_from) > BEGINNING:
+        if wanted is None and (gone := frozen(self.tables).begin_of(self.step)) > BEGINNING:
             plan = replace(plan, since=gone if plan.since is None else max(gone, plan.since))
         at = None if plan.reason == BACKFILL else position(self.tables, self.step)
         chunks = self.chunked.chunks(plan, wanted)

@@ -119,8 +119,10 @@ class StepAudit:
             out["pairs_preloaded"] = max(0, out["pairs_events"] - others)
         if self.base is not None:
             before = self.base.totals  # of an audit before there was shedding: without it
-            out |= {n: before.get(n, 0) + out[n] for n in TOTALS if n != "pairs_preloaded"}
-            out["pairs_preloaded"] = self.base.totals["pairs_preloaded"]
+            whole = ("pairs_on_time",) if self.step.by_key else ()  # as its generations say
+            added = {n for n in TOTALS if n not in ("pairs_preloaded", *whole)}
+            out |= {n: before.get(n, 0) + out[n] for n in added}
+            out["pairs_preloaded"] = before["pairs_preloaded"]
         out["readings_assumed"] = 0 if self.ruled else out["readings_unclear"]
         accounted = ("on_time", "late", "open", "preloaded", "excluded")
         out["pairs_unaccounted"] = out["pairs_events"] - sum(out[f"pairs_{n}"] for n in accounted)

@@ -59,11 +59,13 @@ def records(
         at: the position.
         scope: which windows.
     """
-    more = step.window.size - 1
+    seq, more = F.col("arrival_seq"), step.window.size - 1
     within = Spans("event_time", scope.reach(more))
+    if step.by_key:  # wherever they stand, but for what a freeze takes away
+        within = Spans("arrival_seq", ((scope.gone + 1, at.sealed.seq),))
     events = frames.load(tables.events(dict(types), step.streams), within)
-    events = events.where(F.col("arrival_seq") <= at.sealed.seq)
-    events = events.where(inside("event_time", scope, more))
+    mine = seq > F.lit(scope.gone) if step.by_key else inside("event_time", scope, more)
+    events = events.where((seq <= at.sealed.seq) & mine)
     known = {**types, **{column.name: column.type for column in step.required}}
     for name in step.columns:
         if name not in events.columns:

@@ -22,6 +22,23 @@ steps:
       mean: avg(delay)
     slack: {fixed: PT5M}
 """
+JOIN = """\
+  near:
+    kind: join
+    within: PT30M
+    shift: P1D
+    where: left.delay > right.delay
+    slack: {fixed: PT5M}
+"""
+LOOKUP = """\
+  seen:
+    kind: lookup
+    keys: [site]
+    keep: {last: 2}
+    pairs: consecutive
+    columns: [delay]
+    alarm: new.delay > old.delay
+"""
 
 
 def read(folder: Path, text: str, name: str = "bad.yaml") -> Catalog:
@@ -65,6 +82,12 @@ PROBLEMS = {
     "less kept than a window and its slack": (GOOD + "keep: PT5M\n", [
         "bad.yaml:14  keep  records of open windows would go: the window and slack of per_site are"
         " longer. Keep at least PT1H5M"]),
+    "less kept than a join reaches": (f"{GOOD}{JOIN}keep: PT25H\n", [
+        "bad.yaml:20  keep  records of open windows would go: the reach and slack of near are"
+        " longer. Keep at least P1DT1H6M"]),
+    "less kept than a look-up may ask": (f"{GOOD}{LOOKUP}keep: P9D\n", [
+        "bad.yaml:21  keep  seen may compare a late record with any other of its key, however old."
+        " Delete keep, or give the step a pipeline of its own"]),
     "a missing key": (GOOD.replace("event_time: t\n", ""), [
         "bad.yaml:1  event_time  is missing. Add event_time: Source column of the event time."]),
     "a missing slack": (GOOD.replace("    slack: {fixed: PT5M}\n", ""), [

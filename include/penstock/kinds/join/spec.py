@@ -100,8 +100,17 @@ class JoinSpec(StepSpec):
 
     def open_after(self, watermark: int) -> int:
         """As far back as partners of records on time may lie, or farther."""
-        shift = self.shift.months * LONGEST_MONTH + abs(self.shift.span)
-        return watermark - self.before - self.after - shift - self.window.size
+        return watermark - self.lag - self.lead - self.window.size
+
+    @property
+    def lag(self) -> int:
+        """As far as a left record may lie behind a right one."""
+        return self.before + self.shift.months * LONGEST_MONTH + self.shift.span
+
+    @property
+    def lead(self) -> int:
+        """As far as a right record may lie behind a left one."""
+        return self.after
 
     @property
     def reads(self) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """Where every received record, and every (record, window) pair, has gone."""
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 import pyarrow.compute as pc
 
@@ -9,6 +10,8 @@ from penstock.lake.history.position import Position, position
 from penstock.lake.history.taken import taken
 from penstock.lake.history.view import excluded_since, preloaded
 from penstock.lake.log.blocks import accepted_upto
+from penstock.lake.log.freezes import frozen
+from penstock.lake.log.joint import stood_after
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
@@ -68,12 +71,11 @@ def balance_at(tables: Tables, step: StepSpec, at: Position) -> Balance:
 
 def by_stream(tables: Tables, seq: int) -> dict[str, tuple[int, int]]:
     """Records accepted and refused up to the end of a block, by stream, where there are several."""
-    within = Spans("last_seq", ((0, seq),))
-    names = [STREAM, "accepted", "quarantined"]
-    rows = read_table(Table(tables.blocks()), names, pc.field(STREAM).is_valid(), within)
-    sums = rows.group_by(STREAM).aggregate([(name, "sum") for name in names[1:]])
-    found = sums.sort_by(STREAM).to_pylist()
-    return {row[STREAM]: (row["accepted_sum"], row["quarantined_sum"]) for row in found}
+    gone, there = frozen(tables), pc.field(STREAM).is_valid()
+    within = Spans("last_seq", ((gone.seq + 1, seq),))
+    rows = read_table(Table(tables.blocks()), where=there, within=within)
+    stood = stood_after(rows.sort_by("block"), gone.streams)
+    return {s.stream: (s.accepted, s.refused) for s in sorted(stood, key=attrgetter("stream"))}
 
 
 def _preloaded(tables: Tables, step: StepSpec, at: Position) -> int:
@@ -81,6 +83,8 @@ def _preloaded(tables: Tables, step: StepSpec, at: Position) -> int:
     if at.epoch.seq < 0:
         return 0
     if step.by_key:
-        return len(taken(tables, step, 0, at.epoch.seq))
+        known = frozen(tables).counted(step, at.epoch.number).get("pairs_preloaded")
+        first = at.epoch.frozen + 1
+        return len(taken(tables, step, first, at.epoch.seq)) if known is None else known
     rows = preloaded(tables, step, at, ["n_records"])
     return pc.sum(rows["n_records"]).as_py() or 0

@@ -79,7 +79,7 @@ class Planner:
         return found
 
     def _refuse_frozen(self, high: int | None) -> None:
-        gone = frozen(self.tables).window_from
+        gone = frozen(self.tables).begin_of(self.step)
         if high is not None and high <= gone:
             raise ConfigError(
                 f"{self.step.name}: windows that start before {instant(gone):%F %T} UTC are frozen"
@@ -98,7 +98,7 @@ class Planner:
             return
         base = history_before(self.tables, self.step, epoch)
         after, number = (-1, None) if base is None else (base["through_seq"], base["plan"])
-        low = left(self.tables, None)
+        low = left(self.tables, self.step, None)
         self._freeze(
             epoch.number, BACKFILL, after, epoch.seq, epoch.state.watermark, low, None, base=number
         )
@@ -108,7 +108,7 @@ class Planner:
         full = [p for p in planned if p.reason == LATE and not p.restricted]
         after, settled = _reached(full)
         if recheck:
-            low = left(self.tables, low)
+            low = left(self.tables, self.step, low)
         plan = CorrectionPlan(
             at.epoch.number, 0, LATE, after, at.sealed.seq, at.sealed.state.watermark,
             low, high, recheck, settled=settled,
@@ -190,7 +190,7 @@ def touched(
     if at is None:
         return tables.late(step, []).schema.empty_table().select(names)
     told = Spans("last_seq", ((plan.after_seq + 1, plan.through_seq),))
-    since = max(frozen(tables).window_from, BEGINNING if plan.since is None else plan.since)
+    since = max(frozen(tables).begin_of(step), BEGINNING if plan.since is None else plan.since)
     rows = late_at(tables, step, at, [], told)
     comes = plan.through_seq > plan.after_seq or not step.by_reach  # what could be paired
     if plan.after_seq >= 0 and comes and ever_shed(Table(tables.decisions()), step):
@@ -215,9 +215,9 @@ def _reached(full: Sequence[CorrectionPlan]) -> tuple[int, int]:
     return after, max((p.watermark for p in full), default=BEGINNING)
 
 
-def left(tables: Tables, since: int | None) -> int | None:
+def left(tables: Tables, step: StepSpec, since: int | None) -> int | None:
     """From which window start on all records are there, and will be while a plan is carried out."""
-    goes = asked(tables).window_from
+    goes = asked(tables).begin_of(step)
     return since if goes <= (BEGINNING if since is None else since) else goes
 
 

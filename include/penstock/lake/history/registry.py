@@ -33,7 +33,7 @@ from penstock.lake.log.blocks import (
     slack_changes,
 )
 from penstock.lake.log.freezes import asked, frozen
-from penstock.lake.log.joint import fold_over
+from penstock.lake.log.joint import begun_behind, fold_over
 from penstock.lake.log.proposed import DECLARED, declared
 from penstock.lake.storage.commit import Table, settle
 from penstock.lake.storage.tables import Tables
@@ -155,7 +155,8 @@ class Registry:
         slack = self._slack_at(step, block)
         live, types = self.pipeline.is_live(step.streams), self.pipeline.types
         fold = fold_over(EventTimes(Table(self.tables.events(types, step.streams))), step)
-        fold.start(WatermarkState(), goes.seq, goes.newest, "")
+        begun = begun_behind(step, goes.streams, live=live)
+        fold.start(WatermarkState(), goes.seq, goes.newest_of(step.streams), begun)
         state = after_history(blocks, slack, fold, live=live)
         new = Generation(
             step.name, step.fingerprint, number, number, block, seq, state,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.types import INSTANT
 from penstock.config.pipeline import Pipeline
-from penstock.core.step import StepSpec
+from penstock.core.step import STREAM, StepSpec
 from penstock.core.window import micros
 from penstock.lake.history.plans import unfinished_plans
 from penstock.lake.history.position import LATE, Position, position
@@ -56,17 +56,22 @@ def _all() -> Which:
 
 def _known(pipeline: Pipeline, tables: Tables, freeze: Freeze) -> Which:
     """Records whose id no later one can repeat."""
-    if pipeline.id is None:
-        return _all()
-    if pipeline.arrival_time is None:
-        rows = read_table(Table(tables.blocks()), ["arrived_at"])
-        least = micros(pc.max(rows["arrived_at"]).as_py())
-    else:
-        least = freeze.refused_before - micros(pipeline.skew)
-    least -= micros(pipeline.id.horizon)
-    return f"ingest_time < {literal(least)}", pc.field("ingest_time") < pa.scalar(
-        least, pa.int64()
-    ).cast(INSTANT)
+    sql, where = list[str](), pc.scalar(True)
+    for stream, intake in pipeline.intakes.items():
+        if intake.id is None:
+            continue
+        if intake.arrival_time is None:
+            rows = read_table(Table(tables.blocks()), ["arrived_at"])
+            least = micros(pc.max(rows["arrived_at"]).as_py())
+        else:
+            least = freeze.refused_before - micros(intake.skew)
+        least -= micros(intake.id.horizon)
+        before = pc.field("ingest_time") < pa.scalar(least, pa.int64()).cast(INSTANT)
+        of_others = pc.field(STREAM) != stream if stream else pc.scalar(False)
+        where &= before | of_others
+        others = f"{STREAM} <> '{stream}' OR " if stream else ""
+        sql.append(f"({others}ingest_time < {literal(least)})")
+    return (" AND ".join(sql), where) if sql else _all()
 
 
 def _of_step(tables: Tables, step: StepSpec, freeze: Freeze) -> dict[str, int]:

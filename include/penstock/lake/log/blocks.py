@@ -104,7 +104,7 @@ def newest_live_before(tables: Tables, block: int, streams: tuple[str, ...] = ()
         block: number of the block.
         streams: whose; none: there is only one.
     """
-    gone = (freeze.newest for freeze in Freezes(tables).all() if freeze.block <= block)
+    gone = (freeze.newest_of(streams) for freeze in Freezes(tables).all() if freeze.block <= block)
     table, newest = Table(tables.blocks()), max(gone, default=BEGINNING)
     delta = table.newest()
     if delta is None:

@@ -7,14 +7,16 @@ See docs/decisions/0033-freezing.md.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
 import pyarrow as pa
 
+from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
+from penstock.lake.log.stood import Stood
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.spec import TableSpec
@@ -32,8 +34,10 @@ class Freeze:
         number: from 0 without gaps.
         seq: its last ``arrival_seq``; -1: nothing goes.
         block: the first one that stays.
-        newest: newest live event time up to ``seq``, us.
-        window_from: windows that start earlier are frozen, us; no record up to ``seq`` is as new.
+        newest: newest live event time up to ``seq``, us; of several streams: of any.
+        streams: where each of several streams stands at ``seq``, but for its watermark.
+        window_from: windows that start earlier are frozen, us, of some steps later ones, too; no
+            record up to ``seq`` is as new.
         refused_before: records with an earlier event time are refused, us.
         steps: by name what an audit goes on from; the text of a footing.
         frozen: it took effect.
@@ -47,6 +51,7 @@ class Freeze:
     refused_before: int = BEGINNING
     steps: Mapping[str, str] = field(default_factory=dict)
     frozen: bool = True
+    streams: tuple[Stood, ...] = ()
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Self:
@@ -55,7 +60,24 @@ class Freeze:
             row["number"], row["through_seq"], row["block"], row["newest_us"],
             row["window_from_us"], row["refused_before_us"], json.loads(row["steps"]),
             row["state"] == FROZEN,
+            tuple(map(Stood.of, json.loads(row["streams"] or "[]"))),
         )  # fmt: skip
+
+    def begin_of(self, step: StepSpec) -> int:
+        """Windows of a step that start earlier are frozen, us."""
+        return self.window_from + (step.lag if self.seq >= 0 else 0)
+
+    def counted(self, step: StepSpec, epoch: int) -> Mapping[str, int]:
+        """What an audit had counted of an epoch of a step when it was frozen, by name."""
+        footing = json.loads(self.steps.get(step.name, "{}"))
+        mine = footing.get("epoch", [])[:2] == [epoch, step.fingerprint]
+        found: Mapping[str, int] = footing["totals"] if mine else {}
+        return found
+
+    def newest_of(self, streams: Sequence[str]) -> int:
+        """Newest live event time of some streams up to ``seq``, us; none: of the only one."""
+        mine = [one.newest for one in self.streams if one.stream in streams]
+        return max(mine, default=BEGINNING if self.streams else self.newest)
 
     def rows(self, spec: TableSpec, at: datetime) -> pa.Table:
         """As a row of ``freezes``."""
@@ -68,6 +90,7 @@ class Freeze:
             "window_from_us": self.window_from,
             "refused_before_us": self.refused_before,
             "steps": json.dumps(dict(self.steps)),
+            "streams": json.dumps([*map(asdict, self.streams)]) if self.streams else None,
             "recorded_at": at,
         }
         return pa.Table.from_pylist([row], schema=spec.schema)

@@ -10,17 +10,20 @@ records of its stream pass. Source: ``marked`` of tests/join_model.py; [D].
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import groupby
+
+import pyarrow as pa
 
 from penstock.columns.marks import note
 from penstock.columns.watermark import Mark
 from penstock.core.controller import Measured, passed_of
 from penstock.core.slack import BlockKind, BlockSummary, SlackChange, WatermarkState
-from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, FOREVER, WindowSpec
-from penstock.lake.log.blocks import EventTimes
+from penstock.core.step import STREAM, StepSpec
+from penstock.core.window import BEGINNING, FOREVER, WindowSpec, micros
+from penstock.lake.log.blocks import LIVE, EventTimes
 from penstock.lake.log.fold import Fold
+from penstock.lake.log.stood import Stood
 
 
 class Joint:
@@ -140,6 +143,40 @@ class Joint:
             max(state.k for state in every),
             max(state.slack for state in every),
         )
+
+
+def stood_after(blocks: pa.Table, before: Iterable[Stood]) -> tuple[Stood, ...]:
+    """Where several streams stand after some blocks, but for the fold of their watermarks.
+
+    Args:
+        blocks: rows of ``blocks``, in order.
+        before: where they stood; none: nowhere yet.
+    """
+    found = {one.stream: one for one in before}
+    for row in blocks.to_pylist():
+        one = found.get(row[STREAM]) or Stood(row[STREAM])
+        accepted, refused = one.accepted + row["accepted"], one.refused + row["quarantined"]
+        one = replace(one, accepted=accepted, refused=refused)
+        if row["kind"] != BlockKind.DATA:
+            one = replace(one, silent=row["kind"])
+        elif row["origin"] == LIVE and row["t_max"] is not None:
+            one = replace(one, newest=max(one.newest, micros(row["t_max"])), silent="")
+        found[one.stream] = one
+    return tuple(found.values())
+
+
+def begun_behind(step: StepSpec, stood: Iterable[Stood], *, live: bool) -> str:
+    """What lets the fold of a step begin where its streams stand; of a fold over one: nothing.
+
+    Args:
+        step: the step.
+        stood: streams of the pipeline.
+        live: whether a source that has ended then only was silent.
+    """
+    if len(step.streams) <= 1:
+        return ""
+    begun = [one.begun(live=live) for one in stood if one.stream in step.streams]
+    return json.dumps({s.stream: {"newest": s.newest, "silent": s.silent} for s in begun})
 
 
 def controllers_in(text: str, step: StepSpec) -> dict[str, str]:

@@ -13,7 +13,6 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.history.generation import Generation
@@ -80,7 +79,7 @@ class Footing:
             return None
         for name in ("head", "old"):
             if (at := content[name]) is not None:
-                content[name] = Waypoint(**at | {"state": WatermarkState(**at["state"])})
+                content[name] = Waypoint.of(at)
         return cls(**content)
 
     @property

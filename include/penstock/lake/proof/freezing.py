@@ -27,6 +27,8 @@ from penstock.lake.history.position import (
     sealed_only,
 )
 from penstock.lake.log.freezes import APPLICATION, Freeze, Freezes
+from penstock.lake.log.joint import stood_after
+from penstock.lake.log.stood import Stood
 from penstock.lake.proof.audits import FAILED, PASSED
 from penstock.lake.proof.footing import Footing, epoch_of, read_footing
 from penstock.lake.storage.commit import Table, settle
@@ -83,7 +85,7 @@ class Freezer:
         keep, at = self.pipeline.keep, self._positions()
         if keep is None or not at:
             return None
-        longest = max(step.window.size for step in self.pipeline.specs)
+        longest = max(s.lag + s.window.size + s.lead for s in self.pipeline.specs)
         states = [one.sealed.state for one in at.values()]
         until = min(min(s.watermark, s.t_max) for s in states) - micros(keep) - longest
         least = former.window_from + micros(keep) // AT_ONCE
@@ -98,6 +100,7 @@ class Freezer:
             return Freeze(
                 former.number + 1, head.seq, head.block, head.newest, newest + 1,
                 newest + 1 + longest, {n: f.to_text() for n, f in footings.items()}, frozen=False,
+                streams=self._stood(former, head.block),
             )  # fmt: skip
         return None
 
@@ -105,6 +108,7 @@ class Freezer:
         self, at: Mapping[str, Position], former: Freeze
     ) -> Iterator[Mapping[str, Footing]]:
         """What green audits of all steps found, by step; the newest first."""
+        several = {step.name for step in self.pipeline.specs if len(step.streams) > 1}
         where = (pc.field("state") == PASSED) & (pc.field("through_seq") > former.seq)
         rows = read_table(Table(self.tables.audits()), ["run_id", "audited_at", "step", "footing"],
                           where).sort_by([("audited_at", "descending")]).to_pylist()  # fmt: skip
@@ -115,6 +119,7 @@ class Freezer:
                 for name, one in at.items()
                 if (footing := found.get(name)) and footing.epoch == epoch_of(one.epoch)
                 and footing.head.block > former.block
+                and (footing.head.streams or name not in several)
             }  # fmt: skip
             if len(whole) == len(at):
                 yield whole
@@ -126,6 +131,14 @@ class Freezer:
         found = pc.max(pc.cast(rows["t_max"], pa.int64())).as_py()
         known = former.window_from - 1
         return known if found is None else max(known, int(found))
+
+    def _stood(self, former: Freeze, before: int) -> tuple[Stood, ...]:
+        """Where streams stand before a block, if there are several."""
+        if not self.pipeline.streams:
+            return ()
+        within = Spans("block", ((former.block, before - 1),))
+        rows = read_table(Table(self.tables.blocks()), within=within).sort_by("block")
+        return stood_after(rows, former.streams)
 
     def _waits(self, freeze: Freeze) -> str:
         """What has to come before a freeze takes effect; empty: nothing."""
@@ -173,17 +186,21 @@ class Freezer:
         new = Spans("last_seq", ((footing.settled + 1, FOREVER),))
         least = max(step.open_after(footing.settled_us) - step.window.size + 1, BEGINNING)
         open_then = Spans("window_start", ((least, FOREVER),))
+        before = freeze.begin_of(step)
+        if step.by_reach:  # it may lie in a later window than a pair of its
+            before += step.window.size + step.lead
         rows = [
-            self._rows(spec, at, freeze, new),
-            self._rows(spec, at, freeze, open_then, SHED),
+            self._rows(spec, at, before, new),
+            self._rows(spec, at, before, open_then, SHED),
         ]
         return pa.concat_tables(rows)
 
     def _rows(
-        self, spec: TableSpec, at: Position, freeze: Freeze, within: Spans, reason: str = ""
+        self, spec: TableSpec, at: Position, before: int, within: Spans, reason: str = ""
     ) -> pa.Table:
+        """Of windows that start before an instant, us."""
         names = ["generation", "micro_batch", "n_records"]
-        where = pc.field("window_start") < pc.scalar(instant(freeze.window_from))
+        where = pc.field("window_start") < pc.scalar(instant(before))
         if reason := SPEED if spec.name == "answers" else reason:
             where &= pc.field("reason") == reason
         return sealed_only(read_table(Table(spec), names, where, within), at)
@@ -198,26 +215,31 @@ class Freezer:
         return replace(freeze, steps=steps, frozen=True)
 
     def _counted(self, step: StepSpec, at: Position, freeze: Freeze, base: Footing) -> Footing:
-        """A footing with all pairs of the windows that freeze, and with all of their plans."""
+        """A footing with all pairs of the windows that freeze, and with all of their plans.
+
+        Of a step by key with what it says itself: its records are counted one by one.
+        """
         head = base.head
+        planned, _ = plans(self.tables, step)
+        greatest = max([base.plan, *(p.number for p in planned if p.through_seq < head.seq)])
+        if step.by_key:
+            return replace(base, plan=greatest, unfinished=[])
         later = [s for s in rows_of(self.tables, step, at, Spans("through_seq", ((head.seq,
                  FOREVER),))) if s.block > head.block]  # fmt: skip
         known = {(s.generation, s.micro_batch) for s in later}
 
         def pairs(spec: TableSpec, column: str, reason: str = "") -> int:
-            rows = self._rows(spec, at, freeze, Spans(column, ((head.seq, FOREVER),)), reason)
+            since = Spans(column, ((head.seq, FOREVER),))
+            rows = self._rows(spec, at, freeze.begin_of(step), since, reason)
             numbers = zip(*(rows[n].to_pylist() for n in rows.column_names), strict=True)
             return sum(n for generation, batch, n in numbers if (generation, batch) in known)
 
-        totals = dict(base.totals)
+        totals, late = dict(base.totals), self.tables.late(step, [])
         totals["pairs_on_time"] += pairs(self.tables.answers(step), "through_seq")
-        late = self.tables.late(step, [])
         totals["pairs_late"] += pairs(late, "last_seq")
         totals["pairs_shed"] = totals.get("pairs_shed", 0) + pairs(late, "last_seq", SHED)
         totals["pairs_events"] = sum(totals[f"pairs_{n}"] for n in ("on_time", "late", "preloaded"))
-        planned, _ = plans(self.tables, step)
-        settled = [p.number for p in planned if p.through_seq < head.seq]
-        return replace(base, totals=totals, plan=max([base.plan, *settled]), unfinished=[])
+        return replace(base, totals=totals, plan=greatest, unfinished=[])
 
 
 def _read(text: str | None) -> Footing | None:

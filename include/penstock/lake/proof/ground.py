@@ -45,12 +45,15 @@ def ground_of(tables: Tables, step: StepSpec, epoch: Generation) -> Ground:
     done, text = freezes.frozen, freezes.frozen.steps.get(step.name)
     found = None if text is None else Footing.from_text(text)
     if found is not None and found.epoch == epoch_of(epoch):
-        return Ground(found.head, found, done.window_from)
+        return Ground(found.head, found, done.begin_of(step))
     if epoch.frozen < done.seq:
         raise TerminalError(
             f"{step.name}: its log was frozen up to record {done.seq + 1:,} while it began, and it"
             " was to be answered from earlier ones. Edit its definition: it then begins behind"
         )
     mine = next((f for f in freezes.all() if f.seq == epoch.frozen), NOTHING)
-    begin = Waypoint(mine.block, mine.seq, mine.newest, begins=True)
-    return Ground(begin, None, mine.window_from)
+    several = step.streams if len(step.streams) > 1 else ()
+    stood = (one.begun(live=epoch.live) for one in mine.streams if one.stream in several)
+    newest = mine.newest_of(step.streams)
+    begin = Waypoint(mine.block, mine.seq, newest, begins=True, streams=tuple(stood))
+    return Ground(begin, None, mine.begin_of(step))

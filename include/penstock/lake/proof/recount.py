@@ -244,7 +244,7 @@ class _Count:
         self.lateness = np.zeros(count, np.int64)
         self.stream = np.array([name or ONLY for name in rows[STREAM].to_pylist()], object)
         self.mine = np.isin(self.stream, streams or [ONLY])
-        self.newest = dict.fromkeys(streams or [ONLY], since.newest)
+        self.newest = {name: since.newest_of(name) for name in streams or [ONLY]}
         self.missing = self.doubled = self.unclear = 0
         self.shown: list[Fault] = []
 

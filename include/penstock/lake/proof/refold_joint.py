@@ -14,6 +14,7 @@ from penstock.core.slack import WatermarkState
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.history.generation import Generation
+from penstock.lake.log.stood import Stood
 from penstock.lake.proof.recount import Blocks
 from penstock.lake.proof.refold import Way
 from penstock.lake.proof.waypoint import BEGIN, Waypoint
@@ -24,33 +25,38 @@ States = Mapping[str, WatermarkState]
 
 
 class Ways:
-    """As ``Way``, of a step over several streams, from its epoch's history on.
+    """As ``Way``, of a step over several streams.
 
     Attributes:
         epoch: the step's.
-        marks, start: as of ``Way``.
-        since: it goes on from nothing.
+        marks, start, since: as of ``Way``.
     """
 
-    since = BEGIN
-
     def __init__(
-        self, tables: Tables, events: Table, step: StepSpec, blocks: Blocks, epoch: Generation
+        self,
+        tables: Tables,
+        events: Table,
+        step: StepSpec,
+        blocks: Blocks,
+        epoch: Generation,
+        since: Waypoint = BEGIN,
     ) -> None:
-        self.epoch, self._blocks, self._window = epoch, blocks, step.window
+        self.epoch, self._blocks, self._window, self.since = epoch, blocks, step.window, since
+        stood = {name: Stood(name) for name in step.streams} | {s.stream: s for s in since.streams}
         self._ways = {
-            name: Way(tables, events, replace(step, streams=(name,)), blocks, epoch, alone=False)
-            for name in step.streams
-        }
-        self._silent = dict[str, str]()
-        self._least = BEGINNING
-        past = int((blocks.number < epoch.block).sum())
+            name: Way(tables, events, replace(step, streams=(name,)), blocks, epoch,
+                      _alone(since, one), alone=False)
+            for name, one in stood.items()
+        }  # fmt: skip
+        self._silent = {name: one.silent for name, one in stood.items() if one.silent}
+        self._least = since.state.watermark
+        past = int((blocks.number < epoch.block).sum()) if since.begins else 0
         for i in range(past):
             self._pass(i, {name: way.past[i] for name, way in self._ways.items()})
         begun = {name: way.start for name, way in self._ways.items()}
         self.start = self._joint(begun)
         self.marks: list[Mark] = [(BEGINNING, self.start.watermark)]
-        self._after = {epoch.block: self.start}
+        self._after = {epoch.block if since.begins else since.block: self.start}
         for i in range(past, len(blocks.number)):
             number = int(blocks.number[i]) + 1
             states = {name: way.after(number) for name, way in self._ways.items()}
@@ -67,9 +73,20 @@ class Ways:
         return next(iter(self._ways.values())).seq(block)
 
     def end(self) -> Waypoint:
-        """Where it has come to; nothing goes on from there."""
-        block = max(self._after)
-        return Waypoint(block, self.seq(block), state=self._after[block])
+        """As of ``Way``."""
+        ends, block = {name: way.end() for name, way in self._ways.items()}, max(self._after)
+        stood = (
+            Stood(
+                name,
+                end.newest,
+                self._silent.get(name, ""),
+                state=end.state,
+                controller=end.controller,
+            )
+            for name, end in ends.items()
+        )
+        newest = max(end.newest for end in ends.values())
+        return Waypoint(block, self.seq(block), newest, self._after[block], streams=tuple(stood))
 
     def _pass(self, i: int, states: States) -> WatermarkState:
         """Take a block; returns the state after it."""
@@ -102,7 +119,7 @@ class Ways:
             return
         others = [s.watermark for n, s in states.items() if n not in {stream, *self._silent}]
         last = int(self._blocks.last_seq[i])
-        first = int(self._blocks.last_seq[i - 1]) + 1 if i else 0
+        first = int(self._blocks.last_seq[i - 1] if i else self.since.seq) + 1
         marks = self._ways[stream].marks
         low, high = (bisect_right(marks, at, key=itemgetter(0)) for at in (first, last + 1))
         for seq, mark in marks[low:high]:
@@ -115,6 +132,11 @@ class Ways:
             self.marks.append((seq, watermark))
 
 
+def _alone(since: Waypoint, one: Stood) -> Waypoint:
+    """A waypoint as one of the streams sees it."""
+    return replace(since, newest=one.newest, state=one.state, controller=one.controller, streams=())
+
+
 def way_of(
     tables: Tables,
     events: Table,
@@ -125,5 +147,5 @@ def way_of(
 ) -> Way | Ways:
     """The way of a step, over its stream or streams; arguments as of ``Way``."""
     if len(step.streams) > 1:
-        return Ways(tables, events, step, blocks, epoch)
+        return Ways(tables, events, step, blocks, epoch, since)
     return Way(tables, events, step, blocks, epoch, since)

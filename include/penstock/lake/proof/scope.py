@@ -50,6 +50,7 @@ class Scope:
         starts: first and last start of the windows to compare, us; empty: all.
         cuts: positions at which watermarks become dense, or rare; each begins a run.
         lowest: windows that start earlier are frozen, us.
+        gone: so are records up to here; -1: none.
     """
 
     marks: list[Mark]
@@ -62,6 +63,7 @@ class Scope:
     starts: tuple[Run, ...] = ()
     cuts: tuple[int, ...] = (0,)
     lowest: int = BEGINNING
+    gone: int = -1
 
     @property
     def whole(self) -> bool:
@@ -77,7 +79,8 @@ class Scope:
 def everything(trace: Trace, ground: Ground = WHOLE) -> Scope:
     """All windows of a log that was gone through as a whole, as far as it is left."""
     seq = -1 if ground.footing is None else ground.begin.seq
-    return Scope(trace.marks, trace.watermark, trace.spans, [], seq=seq, lowest=ground.window_from)
+    return Scope(trace.marks, trace.watermark, trace.spans, [], seq=seq, lowest=ground.window_from,
+                 gone=ground.begin.seq)  # fmt: skip
 
 
 def older(tables: Tables, step: StepSpec, at: Position, footing: Footing) -> Stretch:

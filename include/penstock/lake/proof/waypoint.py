@@ -1,9 +1,12 @@
 """A place in the log from which an audit can count and fold on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 from penstock.core.slack import WatermarkState
 from penstock.core.window import BEGINNING
+from penstock.lake.log.stood import Stood
 
 NOTHING = WatermarkState()
 
@@ -19,6 +22,7 @@ class Waypoint:
         state: the watermark fold.
         controller: of the slack; empty: none.
         begins: nothing of the log is left before it: whoever folds from here begins anew.
+        streams: where each of the step's streams stands, if there are several.
     """
 
     block: int
@@ -27,6 +31,19 @@ class Waypoint:
     state: WatermarkState = NOTHING
     controller: str = ""
     begins: bool = False
+    streams: tuple[Stood, ...] = ()
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """From its fields as plain values."""
+        streams = tuple(map(Stood.of, fields.get("streams", ())))
+        state = WatermarkState(**fields["state"])
+        return cls(**{**fields, "state": state, "streams": streams})
+
+    def newest_of(self, stream: str) -> int:
+        """Greatest event time of live records of a stream so far, us."""
+        known = {one.stream: one.newest for one in self.streams}
+        return known.get(stream, self.newest)
 
 
 BEGIN = Waypoint(0, -1, begins=True)

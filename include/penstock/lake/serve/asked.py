@@ -14,9 +14,10 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.kinds import has_part, part
 from penstock.core.step import StepSpec
-from penstock.core.window import BEGINNING, FOREVER, micros
+from penstock.core.window import BEGINNING, FOREVER, instant, micros
 from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.log.blocks import newest_seq
+from penstock.lake.log.freezes import frozen
 from penstock.lake.log.side import SideReader
 from penstock.lake.serve.views import View
 from penstock.lake.storage.commit import Table
@@ -43,10 +44,12 @@ def asked(
         pipeline: its file.
         name: of the join whose keys, reach and columns are asked for.
         where: the condition, in place of the join's own and of its queries; none: none.
-        between: left records from an event time on, and before another one; none: all.
+        between: left records from an event time on, and before another one; none: all that have
+            their partners.
 
     Raises:
-        ConfigError: there is no such step, it is no join, or the condition cannot be read.
+        ConfigError: there is no such step, it is no join, the condition cannot be read, or some
+            partners may have gone.
     """
     step = spec_of(pipeline, name)
     if not has_part(step.kind, NAME):
@@ -56,6 +59,7 @@ def asked(
     except ValueError as wrong:
         raise ConfigError(f"condition: {wrong}") from wrong
     low, high = (None if each is None else micros(each) for each in between)
+    low = _kept_from(frozen(tables).begin_of(step), low)
     last, schema = newest_seq(tables), _schema(once, tables)
     log = _Log(tables, pipeline, once)
 
@@ -65,6 +69,16 @@ def asked(
         return pa.concat_tables(found)
 
     return View("one pair that was asked for", schema, content, last if last >= 0 else None)
+
+
+def _kept_from(least: int, low: int | None) -> int | None:
+    """From where on left records are asked for, us: all of their partners are there."""
+    if low is None or low >= least:
+        return least if low is None and least > BEGINNING else low
+    raise ConfigError(
+        f"of left records before {instant(least):%F %T} UTC some partners have gone (keep). Ask for"
+        " those from then on; what the join's own queries found before stays in its answers"
+    )
 
 
 def _schema(step: StepSpec, tables: Tables) -> pa.Schema:

@@ -213,10 +213,7 @@ class Tables:
         )
 
     def freezes(self) -> TableSpec:
-        """One freeze, as it was asked for or as it took effect, a row.
-
-        Of a frozen stretch of the log ``steps`` holds what audits of each step go on from.
-        """
+        """One freeze, asked for or in effect, a row; ``steps``: what audits of each go on from."""
         return TableSpec(
             self.uri("freezes"),
             pa.schema(
@@ -229,10 +226,12 @@ class Tables:
                     ("window_from_us", pa.int64()),
                     ("refused_before_us", pa.int64()),
                     ("steps", pa.string()),
+                    ("streams", pa.string()),
                     ("recorded_at", INSTANT),
                 ]
             ),
             name="freezes",
+            optional=("streams",),
         )
 
     def audits(self) -> TableSpec:
