@@ -24,7 +24,7 @@ from penstock.lake.history.checkpoint import newest_checkpoint
 from penstock.lake.history.correction import Planner, touched
 from penstock.lake.history.generation import generations
 from penstock.lake.history.plans import CorrectionPlan, plans
-from penstock.lake.history.position import BACKFILL, Position, position
+from penstock.lake.history.position import BACKFILL, Position, position, rows_of
 from penstock.lake.history.standing import answers_in_force, timely_answers
 from penstock.lake.history.view import late_at
 from penstock.lake.ingest.door import Door
@@ -33,7 +33,7 @@ from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE, slack_changes
 from penstock.lake.proof.observed import classes
 from penstock.lake.proof.recount import recount
-from penstock.lake.proof.retrace import Plans, read_plans, retrace
+from penstock.lake.proof.retrace import Plans, Stretch, Trace, read_plans, retrace
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -239,16 +239,28 @@ def steered_apart(lake: Lake, changes: list[SlackChange]) -> Iterator[ref.Slack]
 
 
 def assert_retraced(lake: Lake) -> None:
-    """The audit's own fold comes to what the stream has sealed."""
+    """The audit's own fold comes to what the stream has sealed, also where it goes on halfway."""
     tables, step, at = lake.tables, lake.step, position(lake.tables, lake.step)
     assert at is not None
-    events = tables.events(lake.pipeline.types)
-    log = recount(tables, events, at.sealed.seq, at.sealed.block)
+    events, begun = tables.events(lake.pipeline.types), generations(tables, step)
     mine = tables.events(lake.pipeline.types, step.streams)
-    plans = Plans(read_plans(tables, step))
-    again = retrace(tables, mine, step, log.blocks, at, generations(tables, step), plans)
-    assert (again.batches, again.generations, again.plans) == ([], [], [])
-    assert again.watermark == at.sealed.state.watermark
+
+    def gone(stretch: Stretch, plans: Plans, seq: int, block: int) -> Trace:
+        counted = recount(tables, events, seq, block, stretch.since, step.streams)
+        found = retrace(tables, mine, step, counted.blocks, at, begun, plans, stretch)
+        assert (counted.faults, counted.missing, counted.doubled) == ([], 0, 0)
+        assert (found.batches, found.generations, found.plans) == ([], [], [])
+        return found
+
+    end = at.sealed.seq, at.sealed.block
+    whole = gone(Stretch(), Plans(read_plans(tables, step)), *end)
+    assert whole.watermark == at.sealed.state.watermark
+    rows = rows_of(tables, step, at)
+    half = rows[len(rows) // 2]
+    first = gone(Stretch(until=half.block, last=half.seq), Plans([]), half.seq, half.block)
+    later = gone(Stretch(first.end), Plans([]), *end)
+    assert later.end == whole.end
+    assert [*first.marks, *later.marks[1:]] == whole.marks
 
 
 def make_lake(home: Path, case: tuple[Any, ref.Step], **overrides: Any) -> Lake:

@@ -161,7 +161,8 @@ def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
     window = _window(spec.window, micros(example))
     where = None if spec.where is None else config.where
     return StepPlan(
-        spec.name, spec.key_names, where, window, values, spec.slack, config.quality,
+        spec.name, spec.key_names, where, window, values,
+        spec.slack if spec.has_slack else None, config.quality,
         config.compares, config.late, config.found_by(pipeline.given_to(config)), spec.shed,
     )  # fmt: skip
 

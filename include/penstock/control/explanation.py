@@ -74,6 +74,7 @@ class StepPlan:
         where: the condition as written; none: every record.
         values: what an answer says: name, meaning and type of each.
         quality: what its timely answers must hold; none: nothing.
+        slack: how far its watermark stays behind; none: it waits for no late record.
         compares: each record with what; empty: it answers windows.
         late: then, which records are, and what becomes of them, with ``{correction}`` for when.
         found_by: what partners are looked up by; empty: it has none.
@@ -85,7 +86,7 @@ class StepPlan:
     where: str | None
     window: WindowPlan
     values: tuple[tuple[str, str, str], ...]
-    slack: SlackSpec
+    slack: SlackSpec | None
     quality: Quality | None
     compares: str = ""
     late: str = ""

@@ -87,6 +87,11 @@ class StepSpec(ABC):
         return 0
 
     @property
+    def has_slack(self) -> bool:
+        """Whether its file says how long it waits; else it waits for no late record."""
+        return self.by_reach or not self.by_key
+
+    @property
     def by_span(self) -> bool:
         """Whether it tells what records changed at the end of the watermark's span they came in."""
         return False

@@ -72,7 +72,7 @@ def _example(plan: WindowPlan) -> str:
 
 def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
     """Say how long it waits, and for what."""
-    rows: list[tuple[str, str | Text]] = [("slack", _slack(step))]
+    rows: list[tuple[str, str | Text]] = [("slack", _slack(step))] if step.slack else []
     if step.quality is not None:
         rows.append(("quality", _promise(step.quality, step.window.size)))
     if step.compares:

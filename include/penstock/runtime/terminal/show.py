@@ -51,8 +51,10 @@ def show_answers(
     folder = settings.docs / pipeline.name
     rows = [("stream", _stream(settings, pipeline)), ("audit", _audit(audit, folder))]
     if (gone := frozen(tables)).seq >= 0:
-        said = f"windows before {at(instant(gone.window_from))}: the records up to number"
-        rows.append(("frozen", Text(f"{said} {gone.seq:,} have gone, their answers stay")))
+        farther = (step for step in pipeline.specs if step.lag)
+        later = [f", of {s.name} before {at(instant(gone.begin_of(s)))}" for s in farther]
+        said = f"windows before {at(instant(gone.window_from))}{''.join(later)}: the records up to"
+        rows.append(("frozen", Text(f"{said} number {gone.seq:,} have gone, their answers stay")))
     rows += [(f"load {side.name}", _side(side)) for side in sides(tables, pipeline)]
     out.print(pairs(*rows))
     for step in steps:
@@ -151,11 +153,14 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         sealed += f"; {behind:,} wait"
     mark = state.fold.watermark
     if state.ended:
-        watermark = "the source has ended: every window is closed"
+        closed = "" if step.by_key else ": every window is closed"
+        watermark = f"the source has ended{closed}"
     elif mark <= BEGINNING:
         watermark = "no record seen yet"
     else:
-        watermark = f"{at(instant(mark))}: windows that end by then are answered"
+        means = ": what is older is late" if step.by_reach else ""
+        means = means if step.by_key else ": windows that end by then are answered"
+        watermark = f"{at(instant(mark))}{means}"
     if step.slack.policy is SlackPolicy.FIXED:
         policy = "fixed"
     elif step.slack.tuning is not None:
@@ -166,7 +171,7 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         *([("stream", ", ".join(step.streams))] if step.streams else []),
         ("sealed", sealed),
         ("watermark", watermark),
-        ("slack K", f"{spoken(state.fold.slack)} ({policy})"),
+        *([("slack K", f"{spoken(state.fold.slack)} ({policy})")] if step.has_slack else []),
         *([("sheds", _shed(state, step))] if step.shed or state.shed else []),
         ("pending", _pending(state, step, pipeline)),
         ("corrected", _corrected(state)),
