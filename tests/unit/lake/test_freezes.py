@@ -1,21 +1,26 @@
 """What begins or goes on beside a freeze; the freezes are made by hand."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.history.position import position
+from penstock.lake.history.thinning import thin
 from penstock.lake.ingest.verdict import IS_FROZEN
 from penstock.lake.log.blocks import newest_live_before
 from penstock.lake.log.freezes import APPLICATION, NOTHING, Freeze, asked, frozen
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
+from tests.joins import NOBODY, SLACK
 from tests.lakes import Lake, make_lake
-from tests.steps import CASES
+from tests.steps import CASES, make_several
 from tests.streams import BEGIN, disordered, write_jsonl
+from tests.two_streams import COLUMNS, EVER, rows_of
 
 HOUR = 3_600_000_000
+ID = {"column": "number", "horizon": "PT1H"}
 
 
 @pytest.fixture
@@ -84,3 +89,28 @@ def test_a_changed_step_begins_behind_what_was_asked_for(lake: Lake) -> None:
     at = position(lake.tables, lake.step)
     assert at is not None
     assert not at.owes
+
+
+def test_records_whose_ids_may_be_repeated_stay_of_each_source_apart(tmp_path: Path) -> None:
+    sources = {}
+    for name, more in {"cars": {"id": ID}, "cameras": {}}.items():
+        (tmp_path / name).mkdir()
+        place = {"files": str(tmp_path / name), "format": "jsonl"}
+        columns = COLUMNS[name] | {"number": "string"}
+        sources[name] = {"source": place, "columns": columns, "event_time": "at"} | EVER | more
+        rows = rows_of(random.Random(1), name, 20, 0)  # noqa: S311
+        write_jsonl(
+            tmp_path / name / "0.jsonl", [{**row, "number": str(n)} for n, row in enumerate(rows)]
+        )
+    step = {"stream": "cars", "window": {"size": "PT4S"}, "measures": {"n": "count(*)"}, **SLACK}
+    lake = Lake(tmp_path, make_several(tmp_path, sources, {"s": step}), NOBODY, {})
+    lake.query()
+    lake.ingest()
+    lake.query().run()
+    blocks = read_table(Table(lake.tables.blocks())).sort_by("block").to_pylist()
+    gone = Freeze(0, blocks[-1]["last_seq"], blocks[-1]["block"] + 1, 0, 1, 1, {}, frozen=True)
+    spec = lake.tables.freezes()
+    Table(spec).append(gone.rows(spec, lake.clock.now()), APPLICATION, 0)
+    assert thin(lake.tables, lake.pipeline)["events, frozen"] == 20
+    left = read_table(Table(lake.tables.events(lake.pipeline.types)))
+    assert left["stream"].to_pylist() == ["cars"] * 20

@@ -1,8 +1,8 @@
 """Where every received record, and every (record, window) pair, has gone."""
 
 from dataclasses import dataclass
-from operator import attrgetter
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.step import STREAM, StepSpec
@@ -11,7 +11,6 @@ from penstock.lake.history.taken import taken
 from penstock.lake.history.view import excluded_since, preloaded
 from penstock.lake.log.blocks import accepted_upto
 from penstock.lake.log.freezes import frozen
-from penstock.lake.log.joint import stood_after
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
@@ -71,11 +70,15 @@ def balance_at(tables: Tables, step: StepSpec, at: Position) -> Balance:
 
 def by_stream(tables: Tables, seq: int) -> dict[str, tuple[int, int]]:
     """Records accepted and refused up to the end of a block, by stream, where there are several."""
-    gone, there = frozen(tables), pc.field(STREAM).is_valid()
+    gone, names = frozen(tables), [STREAM, "accepted", "quarantined"]
     within = Spans("last_seq", ((gone.seq + 1, seq),))
-    rows = read_table(Table(tables.blocks()), where=there, within=within)
-    stood = stood_after(rows.sort_by("block"), gone.streams)
-    return {s.stream: (s.accepted, s.refused) for s in sorted(stood, key=attrgetter("stream"))}
+    rows = read_table(Table(tables.blocks()), names, pc.field(STREAM).is_valid(), within)
+    before = [[s.stream, s.accepted, s.refused] for s in gone.streams]
+    past = [dict(zip(names, one, strict=True)) for one in before]
+    rows = pa.concat_tables([rows, pa.Table.from_pylist(past, schema=rows.schema)])
+    sums = rows.group_by(STREAM).aggregate([(name, "sum") for name in names[1:]])
+    found = sums.sort_by(STREAM).to_pylist()
+    return {row[STREAM]: (row["accepted_sum"], row["quarantined_sum"]) for row in found}
 
 
 def _preloaded(tables: Tables, step: StepSpec, at: Position) -> int:
