@@ -105,8 +105,9 @@ def frozen_throughout(spark: SparkSession, life: Freezing, looks: int) -> Lake:
                 life.death.share = life.draw.choice([0.0, 0.03])
                 life.step()
             life.death.share = 0.0
-            for _ in range(8):
-                life.arrive()
+            for name in 4 * [*life.waiting]:
+                if life.waiting[name]:
+                    life._put(name)
             life.settle()
             life.look(spark)
             for _ in range(3):
