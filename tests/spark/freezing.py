@@ -1,11 +1,12 @@
 """Small lakes of which much is frozen, and what is told of them."""
 
 import os
+import random
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -25,10 +26,11 @@ from penstock.lake.ingest.verdict import IS_FROZEN
 from penstock.lake.proof import scope
 from penstock.lake.proof.freezing import Freezer
 from penstock.lake.serve.fetch import fetched
+from penstock.lake.storage import replace as replacing
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.spark import chunks
-from tests.doubles import RisingClock
+from tests.doubles import Death, Killed, RisingClock
 from tests.forgery import audited
 from tests.lakes import Lake, make_lake
 from tests.spark.conftest import python_path
@@ -54,6 +56,20 @@ def maintained(lake: Lake) -> str:
     merge(lake.tables, lake.pipeline)
     maintain_pipeline(lake.tables, lake.pipeline)
     return said
+
+
+def maintained_by_a_mortal(lake: Lake, draw: random.Random, death: Death) -> None:
+    """Maintenance that may die of each commit."""
+
+    def dies(*_: str) -> None:
+        if draw.random() < 0.15:
+            raise Killed
+
+    death.share = 0.1
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(replacing, "reached", dies)
+        maintained(lake)
+    death.share = 0.0
 
 
 def arrived(spark: SparkSession | None, home: Path, keep: str | None = None) -> Lake:

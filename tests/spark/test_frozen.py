@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,13 +14,11 @@ from penstock.lake.history.balance import balance, balance_at
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import timely_answers
 from penstock.lake.log.freezes import frozen
-from penstock.lake.storage import replace as replacing
 from tests import reference as ref
 from tests.answers import Memory, assert_same, blocks_of, rows_by_pair
-from tests.doubles import Killed
 from tests.forgery import audited
 from tests.lakes import Lake
-from tests.spark.freezing import EACH, arrived, copied, maintained, rows_of, small
+from tests.spark.freezing import EACH, arrived, copied, maintained_by_a_mortal, rows_of, small
 from tests.steps import case_of
 from tests.streams import BEGIN
 from tests.worlds import World, lived
@@ -126,24 +123,10 @@ def frozen_throughout(spark: SparkSession, home: Path, seed: int, looks: int) ->
             found.append(audited(spark, lake, now, everything=True))
         assert all((one.red, one.said) == (set(), ()) for one in found)
         for _ in range(3):
-            maintained_by_a_mortal(world, draw)
+            world._door = world._query = None  # begun anew
+            maintained_by_a_mortal(lake, draw, world.death)
             remembered(lake, memory)
     return frozen(lake.tables).number + 1
-
-
-def maintained_by_a_mortal(world: World, draw: random.Random) -> None:
-    """Maintenance that may die of each commit; the other processes begin anew."""
-    world._door = world._query = None
-
-    def dies(*_: str) -> None:
-        if draw.random() < 0.15:
-            raise Killed
-
-    world.death.share = 0.1
-    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(replacing, "reached", dies)
-        maintained(world.lake)
-    world.death.share = 0.0
 
 
 @pytest.mark.parametrize("seed", [1])

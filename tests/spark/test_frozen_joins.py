@@ -4,7 +4,6 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -21,16 +20,15 @@ from penstock.lake.history.maintain import maintain_pipeline
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.log.freezes import frozen
 from penstock.lake.serve.asked import asked
-from penstock.lake.storage import replace as replacing
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests.answers import Memory
-from tests.doubles import Killed, deadly_commits
+from tests.doubles import deadly_commits
 from tests.forgery import Forger, all_audited
 from tests.joins import SLACK, Pair, check_settled, check_stream, logged, pairs_in, true_pairs
 from tests.lakes import Lake
 from tests.rarely import rare
-from tests.spark.freezing import maintained, small
+from tests.spark.freezing import maintained, maintained_by_a_mortal, small
 from tests.streams import SECOND, write_jsonl
 from tests.two_streams import CASES, COLUMNS, Life, lake_of, rows_of
 
@@ -82,20 +80,6 @@ class Freezing(Life):
         assert {n: (v.red, v.said) for n, v in found.items()} == dict.fromkeys(found, (set(), ()))
         return {name: verdict.row["pairs_events"] for name, verdict in found.items()}
 
-    def maintain(self) -> None:
-        """By somebody who may die of it; the other processes begin anew."""
-        self._query = None
-
-        def dies(*_: str) -> None:
-            if self.draw.random() < 0.15:
-                raise Killed
-
-        self.death.share = 0.1
-        with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-            patch.setattr(replacing, "reached", dies)
-            maintained(self.lake)
-        self.death.share = 0.0
-
 
 def frozen_throughout(spark: SparkSession, life: Freezing, looks: int) -> Lake:
     """A life in which anybody may die, and much goes; returns its lake."""
@@ -111,7 +95,7 @@ def frozen_throughout(spark: SparkSession, life: Freezing, looks: int) -> Lake:
             life.settle()
             life.look(spark)
             for _ in range(3):
-                life.maintain()
+                maintained_by_a_mortal(life.lake, life.draw, life.death)
     life.finish()
     life.settle()
     return life.lake

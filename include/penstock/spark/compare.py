@@ -8,7 +8,7 @@ from dataclasses import astuple
 from functools import reduce
 
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from penstock.core.measure import ColumnType
@@ -160,7 +160,41 @@ class Comparison:
         return self._sealed(rows.where(inside("window_start", self.scope)))
 
     def _in_force(self) -> DataFrame:
-        """One row per window and key: the answer in force, and what there is besides it."""
+        """One row per window and key: the answer in force, and what there is besides it.
+
+        Most have one row, and need no lists: to make those takes longer than all the rest.
+        """
+        every = F.count(F.lit(1)).over(Window.partitionBy(*self.by))
+        rows = self._answers().withColumn("rows$", every)
+        one, several = rows.where(F.col("rows$") == 1), rows.where(F.col("rows$") > 1)
+        found = self._of_one(one).unionByName(self._of_several(several))
+        # One that no reader sees stays if it is forged: nobody could have written it.
+        return found.where(F.col("found$") | ~F.col("ok$")).drop("ok$")
+
+    def _of_one(self, rows: DataFrame) -> DataFrame:
+        """As ``_of_several``, where there is nothing beside a row."""
+        known, reason, through = F.col("known$"), F.col("reason"), F.col("through_seq")
+        timely, counted = known & (reason == SPEED), F.col("n_records")
+        counts = known & (reason != SPEED) if self.sheds else known
+        doubled = ((reason != SPEED) & F.col("plan").isNull()) | (counts & through.isNull())
+        shown = [F.when(known, F.col(v.name)).alias(f"found${v.name}") for v in self.step.values]
+        return rows.select(
+            *self.by,
+            *shown,
+            F.when(known, counted).alias("found$n_records"),
+            known.alias("found$"),
+            F.when(known & (reason != SPEED), through).alias("repaired$"),
+            F.when(timely, counted).alias("on_time$"),
+            F.when(timely & (F.col("new$") > 0), counted).alias("on_time_new$"),
+            F.when(timely, F.col("published_at")).alias("told$"),
+            F.when(known & (reason == BACKFILL), counted).alias("preloaded$"),
+            doubled.alias("doubled$"),
+            (~F.col("ok$") | ~counts_up(F.array("revision"))).alias("forged$"),
+            "ok$",
+        )
+
+    def _of_several(self, rows: DataFrame) -> DataFrame:
+        """The newest of some rows, and whether they go together."""
         step = self.step
         known, reason, through = F.col("known$"), F.col("reason"), F.col("through_seq")
         content = F.struct(*(F.col(v.name) for v in step.values), "n_records", "revision")
@@ -173,7 +207,7 @@ class Comparison:
         corrected = F.struct(
             "revision", F.col("planned$").alias("planned"), F.col("done$").alias("done")
         )
-        grouped = self._answers().groupBy(*self.by).agg(
+        grouped = rows.groupBy(*self.by).agg(
             F.max_by(content, newest).alias("c$"),
             F.max(F.when(known & (reason != SPEED), through)).alias("repaired$"),
             F.sum(F.when(timely, F.col("n_records"))).alias("on_time$"),
@@ -196,8 +230,7 @@ class Comparison:
             | (F.size("says$") > F.size("prefixes$"))
         )
         found = [F.col(f"c$.{v.name}").alias(f"found${v.name}") for v in step.values]
-        # One that no reader sees stays if it is forged: nobody could have written it.
-        return grouped.where(F.col("found$") | ~F.col("ok$")).select(
+        return grouped.select(
             *self.by,
             *found,
             F.col("c$.n_records").alias("found$n_records"),
@@ -209,6 +242,7 @@ class Comparison:
             of_the_last("histories$").alias("preloaded$"),
             doubled.alias("doubled$"),
             (~F.col("ok$") | ~counts_up(F.col("revisions$")) | shared("rows$")).alias("forged$"),
+            "ok$",
         )
 
     def rows(self) -> DataFrame:
