@@ -72,11 +72,11 @@ class Freezing(Life):
         for lake in self.steps:
             lake.correct()
 
-    def look(self, spark: SparkSession, *, everything: bool = False) -> dict[str, int]:
+    def look(self, spark: SparkSession) -> dict[str, int]:
         """Audit all steps; returns pairs of records and windows by step."""
         lake = self.lake
         self.memory.see(lake.tables, lake.pipeline)
-        found = all_audited(spark, lake, lake.clock.now(), everything=everything, kept=True)
+        found = all_audited(spark, lake, lake.clock.now(), kept=True)
         assert {n: (v.red, v.said) for n, v in found.items()} == dict.fromkeys(found, (set(), ()))
         return {name: verdict.row["pairs_events"] for name, verdict in found.items()}
 
