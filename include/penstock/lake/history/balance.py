@@ -73,8 +73,10 @@ def by_stream(tables: Tables, seq: int) -> dict[str, tuple[int, int]]:
     gone, names = frozen(tables), [STREAM, "accepted", "quarantined"]
     within = Spans("last_seq", ((gone.seq + 1, seq),))
     rows = read_table(Table(tables.blocks()), names, pc.field(STREAM).is_valid(), within)
-    before = [[s.stream, s.accepted, s.refused] for s in gone.streams]
-    past = [dict(zip(names, one, strict=True)) for one in before]
+    past = [
+        {STREAM: one.stream, "accepted": one.accepted, "quarantined": one.refused}
+        for one in gone.streams
+    ]
     rows = pa.concat_tables([rows, pa.Table.from_pylist(past, schema=rows.schema)])
     sums = rows.group_by(STREAM).aggregate([(name, "sum") for name in names[1:]])
     found = sums.sort_by(STREAM).to_pylist()

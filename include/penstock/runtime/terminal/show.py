@@ -157,10 +157,12 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         watermark = f"the source has ended{closed}"
     elif mark <= BEGINNING:
         watermark = "no record seen yet"
+    elif not step.by_key:
+        watermark = f"{at(instant(mark))}: windows that end by then are answered"
+    elif step.by_reach:
+        watermark = f"{at(instant(mark))}: what is older is late"
     else:
-        means = ": what is older is late" if step.by_reach else ""
-        means = means if step.by_key else ": windows that end by then are answered"
-        watermark = f"{at(instant(mark))}{means}"
+        watermark = at(instant(mark))
     if step.slack.policy is SlackPolicy.FIXED:
         policy = "fixed"
     elif step.slack.tuning is not None:
