@@ -204,8 +204,18 @@ class LocalPrefix:
         return pa.concat_tables(found)
 
     def _rows(self, plan: CorrectionPlan) -> pa.Table:
-        names = {"block": None, **dict.fromkeys(frame_of(self.step).columns(self.step))}
-        return read_table(self.events, [*names], pc.field("arrival_seq") <= plan.through_seq)
+        above = self.step.above
+        more = () if above is None else above.keys
+        names = dict.fromkeys(("block", *frame_of(self.step).columns(self.step), *more))
+        rows = read_table(self.events, [*names], pc.field("arrival_seq") <= plan.through_seq)
+        if above is None:
+            return rows
+        newest = {}
+        by = ("event_time", *above.keys)
+        for row in rows.select([*by, "arrival_seq"]).to_pylist():
+            known = tuple(row[name] for name in by)
+            newest[known] = max(newest.get(known, -1), row["arrival_seq"])
+        return rows.filter(pc.is_in(rows["arrival_seq"], pa.array(newest.values(), pa.int64())))
 
 
 def _times(rows: pa.Table) -> np.ndarray:

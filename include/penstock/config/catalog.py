@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from penstock.config.answers import OverAnswers, is_over_answers, linked, without_slack
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_in
 from penstock.config.side import SideConfig
@@ -74,7 +75,8 @@ class Catalog:
                 errors.append(ConfigProblem(path, 1, "file", said, "Rename one"))
             elif found is not None:
                 pipelines.append(found)
-        return cls(tuple(pipelines), tuple(errors))
+        pipelines, astray = linked(pipelines)
+        return cls(tuple(pipelines), (*errors, *astray))
 
     def pipeline(self, name: str, digest: str | None = None) -> Pipeline:
         """The pipeline of that name.
@@ -126,6 +128,8 @@ def read_pipeline(
     ]
     content |= {"name": path.stem, "path": path}
     model = SeveralSources if "sources" in content else Pipeline
+    if is_over_answers(content):
+        model, twice = OverAnswers, [*twice, *without_slack(content, path, lines)]
     try:
         pipeline = model.model_validate(content)
     except ValidationError as wrong:
@@ -140,7 +144,8 @@ def read_pipeline(
         *_expressions(pipeline.steps, types, {**pipeline.sides}, path, lines),
         *wrong_snapshots(pipeline.snapshots, types, path, lines),
     ]
-    problems = problems or [*_kept_too_short(pipeline, lines), *_kept_for_ever(pipeline, lines)]
+    if not isinstance(pipeline, OverAnswers):  # whose steps are not known by themselves
+        problems = problems or [*_kept_too_short(pipeline, lines), *_kept_for_ever(pipeline, lines)]
     return (None, problems) if problems else (pipeline, [])
 
 

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from penstock.config.answers import linked
 from penstock.config.catalog import Catalog, read_pipeline
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -21,8 +22,10 @@ def catalog_in_force(settings: Settings) -> Catalog:
         if path.stem not in valid and (former := _kept(settings, path)) is not None:
             valid.add(former.name)
             standing_in.append(former)
-    pipelines = sorted([*read.pipelines, *standing_in], key=lambda pipeline: pipeline.name)
-    return Catalog(tuple(pipelines), read.errors, frozenset(p.name for p in standing_in))
+    every, astray = linked([*read.pipelines, *standing_in])
+    pipelines = sorted(every, key=lambda pipeline: pipeline.name)
+    errors = tuple(dict.fromkeys((*read.errors, *astray)))
+    return Catalog(tuple(pipelines), errors, frozenset(p.name for p in standing_in))
 
 
 def keep(settings: Settings, catalog: Catalog) -> None:

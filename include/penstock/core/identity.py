@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FORM = 1
 """Of the canonical form: another number gives every step of every user new tables."""
-INPUT = "events"
+INPUT, ANSWERS = "events", "answers"
 
 
 def fingerprint(step: "StepSpec") -> str:
@@ -30,13 +30,20 @@ def canonical(step: "StepSpec") -> str:
     content = {
         "form": FORM,
         "kind": step.kind,
-        "input": [INPUT, *step.streams] if step.streams else INPUT,
+        "input": _input(step),
         "keys": [column_form(key) for key in step.keys],
         "where": None if step.where is None else expression_form(step.where),
         "window": _window(step.window),
     }
     content |= step.canonical()
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _input(step: "StepSpec") -> str | list[str]:
+    """What its records are."""
+    if step.above is not None:
+        return [ANSWERS, step.above.fingerprint]
+    return [INPUT, *step.streams] if step.streams else INPUT
 
 
 def _window(window: WindowSpec) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class BlockKind(StrEnum):
     DATA = "data"  # records follow
     IDLE = "idle"  # a live source has been silent: the watermark may go to t_max
     END = "end"  # a bounded source is finished: every window closes
+    MARK = "mark"  # of answers of a step: after it the watermark is as far as the step's
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,13 @@ class BlockSummary:
 
     Attributes:
         number: the block's number.
-        kind: data, idle or end.
-        live: false for history, which never moves a watermark.
+        kind: data, idle, end or mark.
+        live: false for history and revisions, which never move a watermark.
         last_seq: greatest ``arrival_seq`` up to and with this block; -1: none yet.
         t_max: greatest event time of its accepted records, us; none: no accepted record.
         lateness: greatest lateness among them, each behind the newest of its stream before it, us.
         stream: whose records they are; empty: of the only one.
+        mark: of a mark, where the watermark goes, us; none: nowhere.
     """
 
     number: int
@@ -111,6 +113,7 @@ class BlockSummary:
     t_max: int | None
     lateness: int
     stream: str = ""
+    mark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,12 @@ class WatermarkState:
         k = max(self.k, lateness) if fixed or lateness <= spec.span else self.k
         slack = spec.span if fixed else k
         return type(self)(max(self.watermark, t_max - slack), t_max, k, slack)
+
+    def marked(self, block: BlockSummary) -> Self:
+        """The state after a mark."""
+        t_max = self.t_max if block.t_max is None else max(self.t_max, block.t_max)
+        mark = self.watermark if block.mark is None else max(self.watermark, block.mark)
+        return replace(self, watermark=mark, t_max=t_max)
 
     def silent(self, kind: BlockKind) -> Self:
         """The state after a block without a live record."""

@@ -22,6 +22,19 @@ STREAM = "stream"
 
 
 @dataclass(frozen=True, slots=True)
+class Above:
+    """The step whose answers another one takes for its records.
+
+    Attributes:
+        fingerprint: of its definition.
+        keys: names of its keys: with its window they tell an answer from all others.
+    """
+
+    fingerprint: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StepSpec(ABC):
     """What a step answers, and how long it waits; each kind adds what it answers with.
 
@@ -34,6 +47,7 @@ class StepSpec(ABC):
         streams: names of those whose records it takes; none: there is only one.
         shed: what it may leave to the correction under load, not part of the fingerprint; none:
             nothing.
+        above: whose answers its records are; none: they are events.
     """
 
     kind: ClassVar[str]
@@ -57,6 +71,7 @@ class StepSpec(ABC):
     slack: SlackSpec
     streams: tuple[str, ...] = field(default=(), kw_only=True)
     shed: Shedding | None = field(default=None, kw_only=True)
+    above: Above | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod

@@ -3,7 +3,6 @@
 Columns of its own end in ``$``, which no column of a pipeline can.
 """
 
-from collections.abc import Mapping
 from dataclasses import astuple
 from functools import reduce
 
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from penstock.core.measure import ColumnType
+from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, micros
 from penstock.lake.history.position import BACKFILL, LATE, SHED, SPEED, Position
@@ -34,13 +33,14 @@ class Comparison:
         self,
         spark: SparkSession,
         tables: Tables,
-        types: Mapping[str, ColumnType],
+        pipeline: Pipeline,
         step: StepSpec,
         at: Position,
         scope: Scope,
         finished: Plans,
     ) -> None:
-        self.frames, self.tables, self.types = Frames(spark), tables, types
+        self.frames, self.tables, self.types = Frames(spark), tables, pipeline.types
+        self.pipeline = pipeline
         self.step, self.at, self.scope, self.finished = step, at, scope, finished
         self.by = ["window_start", *step.identity_names]
         self.done = at.done
@@ -262,12 +262,7 @@ class Comparison:
                 F.sum(F.when(shed & came, F.col("n_records"))).alias("shed_new$"),
             )
         )
-        truth = recomputed(
-            records(self.frames, self.tables, self.types, step, at, self.scope),
-            step,
-            at.epoch.seq,
-            self.scope,
-        )
+        truth = self._truth()
         both = truth.join(self._in_force(), self.by, "full_outer")
         both = both.join(waiting, self.by, "full_outer")
         end = F.col("window_start") + F.expr(f"INTERVAL {step.window.size} MICROSECOND")
@@ -277,6 +272,7 @@ class Comparison:
         kept_back = (F.col("shed$") > 0) & was_open & F.col("repaired$").isNull()
         kept_back = F.coalesce(kept_back, F.lit(False))
         pending = closed & (F.coalesce(F.col("last_seq$") > taken, F.lit(False)) | kept_back)
+        pending |= closed & self._waits_above()
         waits, since = self.history_waits, F.col("waits_since$")
         since = F.when(kept_back, F.greatest(since, "told$")).otherwise(since)
         if waits:  # it is owed from the start on
@@ -290,7 +286,7 @@ class Comparison:
         must_late, must_preloaded = (F.coalesce(n, none) for n in ("must_late$", "must_preloaded$"))
         mine = changed(F.unix_micros(end), self.scope)
         missed = F.when(mine, F.coalesce("late$", none)).otherwise(must_late)
-        must_on_time = F.coalesce("n_records", none) - missed - must_preloaded
+        must_on_time = F.coalesce("pairs$", none) - missed - must_preloaded
         timely = F.coalesce("on_time$", none) != F.when(closed, must_on_time).otherwise(none)
         if not waits:
             timely = timely | (F.coalesce("preloaded$", none) != must_preloaded)
@@ -313,6 +309,16 @@ class Comparison:
             .withColumn("late_wrong$", late)
             .withColumn("faults$", faults())
         )
+
+    def _waits_above(self) -> Column:
+        """Whether what an answer is made of waits for a correction."""
+        return F.lit(False)
+
+    def _truth(self) -> DataFrame:
+        """What every window and key must answer."""
+        step, at = self.step, self.at
+        found = records(self.frames, self.tables, self.types, step, at, self.scope)
+        return recomputed(found, step, at.epoch.seq, self.scope)
 
     @property
     def history_waits(self) -> bool:

@@ -49,7 +49,8 @@ def correct_pipeline(
         corrector = Corrector(SparkPrefix(spark, tables, pipeline, step), tables, step, clock)
         one = corrector.run_all(planner, planner.due(since, until, recheck=recheck))
         targeted = pipeline.steps[step.name].quality is not None
-        if since is None and until is None and (targeted or not step.by_key):  # else nothing is off
+        is_off = targeted or not (step.by_key or step.above)  # else nothing came too late
+        if since is None and until is None and is_off:
             Recorder(tables, pipeline, step, clock).record()
             propose_threshold(tables, pipeline, step, clock)
         return one

@@ -10,10 +10,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.columns.arrays import Longs
 from penstock.config.pipeline import Pipeline
-from penstock.core.step import STREAM, StepSpec
+from penstock.core.step import STREAM, Above, StepSpec
 from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.spans import marks_of
+from penstock.lake.log.blocks import REVISION
+from penstock.lake.log.revisions import NEWEST, known_by
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.damage import require_whole
@@ -114,7 +116,17 @@ class SparkPrefix:
         events = self.spark.read.format("delta").load(self.events.uri)
         if self.step.streams:
             events = events.where(F.col(STREAM).isin(*self.step.streams))
-        return events.where(F.col("arrival_seq") <= plan.through_seq)
+        events = events.where(F.col("arrival_seq") <= plan.through_seq)
+        return events if self.step.above is None else _newest(events, self.step.above)
+
+
+def _newest(answers: DataFrame, above: Above) -> DataFrame:
+    """Answers without those that were revised later."""
+    by = known_by(above)
+    revised = answers.where(F.col("origin") == REVISION).groupBy(*by)
+    both = answers.join(revised.agg(F.max("arrival_seq").alias(NEWEST)), by, "left")
+    stays = F.coalesce(F.col(NEWEST), F.lit(-1)) <= F.col("arrival_seq")
+    return both.where(stays).drop(NEWEST)
 
 
 def _inside(spans: Spans) -> Column:

@@ -19,6 +19,7 @@ from penstock.core.step import STREAM, StepSpec
 from penstock.core.window import BEGINNING
 from penstock.kinds.frame import frame_of
 from penstock.kinds.side import Sides
+from penstock.lake.log.revisions import newest_of
 from penstock.lake.storage.read import read_pieces
 from penstock.lake.storage.spec import TableSpec
 from penstock.spark.tick import Tick
@@ -38,12 +39,14 @@ class Work:
         shards: ids of the keys that hold its state.
         marks: watermarks in force at their positions.
         seed: the watermark of the start whose state is rebuilt from them, us; none: they are new.
+        revised: of a history of answers the newest revisions, as ``log.revisions`` gives them.
     """
 
     step: str
     shards: tuple[int, ...]
     marks: Marks
     seed: int | None = None
+    revised: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,8 @@ class _Mapping:
         if self.step.streams:
             whose = pc.cast(records[STREAM], pa.string())
             records = records.filter(pc.is_in(whose, pa.array(self.step.streams, pa.string())))
+        if self.step.above is not None and self.work.revised is not None:
+            records = newest_of(records, self.work.revised, self.step.above)
         self.mapper.take(records)
         self.taken += records.num_rows
         if self.step.by_key and self.taken >= KEPT:
@@ -136,5 +141,6 @@ def _pieces(part: Part, events: TableSpec, steps: Sequence[StepSpec]) -> Iterato
         where &= pc.field("event_time") >= pa.scalar(min(reaches), pa.int64()).cast(INSTANT)
     whose = [STREAM] if any(step.streams for step in steps) else []
     read = (name for step in steps for name in frame_of(step).columns(step))
-    names = list(dict.fromkeys([*read, *whose]))
+    known = (name for step in steps if step.above is not None for name in step.above.keys)
+    names = list(dict.fromkeys([*read, *known, *whose]))
     return iter(read_pieces(events.uri, part.paths, events.schema, names, where))

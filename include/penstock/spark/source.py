@@ -28,6 +28,7 @@ from penstock.lake.history.generation import numbered
 from penstock.lake.history.offset import Offset, StepOffset
 from penstock.lake.history.spans import marks_before
 from penstock.lake.log.blocks import EventTimes
+from penstock.lake.log.revisions import revisions
 from penstock.lake.log.sheds import sheds_of
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
@@ -167,7 +168,8 @@ class LogReader(DataSourceStreamReader):
             own = Work(name, shards, Marks.from_text(after.marks))
             wanted.setdefault((before.seq + 1, after.seq), []).append(own)
             if after.number == 0:
-                seed = Work(name, shards, self._past(begun), seed=before.state.watermark)
+                seed = Work(name, shards, self._past(begun), seed=before.state.watermark,
+                            revised=self._revised(begun))  # fmt: skip
                 wanted.setdefault((-1, before.seq), []).append(seed)
         parts = [part for span, works in wanted.items() for part in self._cut(span, works, files)]
         ticks = tuple(_tick(*move, ends) for move in moves)
@@ -182,6 +184,14 @@ class LogReader(DataSourceStreamReader):
         if not step.by_span:
             return replace(NO_MARKS, sheds=sheds)
         return marks_before(tables, self._log(step.streams), step, start)
+
+    def _revised(self, begun: StepStart) -> pa.Table | None:
+        """What was revised in the history of a step over answers."""
+        step = begun.step
+        if step.above is None:
+            return None
+        epoch = numbered(self.spec.tables, step, begun.generation.epoch)
+        return revisions(self._log(step.streams), step.above, epoch.seq)
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Partials of one part; the first part's begin with a message to each shard."""

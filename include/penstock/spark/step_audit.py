@@ -28,6 +28,7 @@ from penstock.lake.proof.scope import changed, everything, scoped
 from penstock.lake.proof.unsettled import BEYOND
 from penstock.spark.compare import Comparison
 from penstock.spark.compare_alarms import AlarmComparison
+from penstock.spark.composed import OverComparison
 from penstock.spark.faults import EXCLUSION, KINDS, LATE_ROWS, TIMELY
 
 if TYPE_CHECKING:
@@ -77,9 +78,9 @@ class StepAudit:
             scope = scoped(step, at, footing, self.trace, self.gone[1][1], touched, lowest)
         self.finished = finished
         comparison = AlarmComparison if step.by_key else Comparison
-        self.comparison = comparison(
-            audit.spark, tables, audit.pipeline.types, step, at, scope, finished
-        )
+        if step.above is not None:
+            comparison = OverComparison
+        self.comparison = comparison(audit.spark, tables, pipeline, step, at, scope, finished)
 
     def _gone(self, stretch: Stretch, plans: Plans) -> tuple[Recount, Trace]:
         audit, step, at = self.audit, self.step, self.at
@@ -199,7 +200,7 @@ class StepAudit:
             cells = row.asDict()
             if kind in {TIMELY, LATE_ROWS}:
                 late = cells["must_late$"] or 0
-                every = (cells["n_records"] or 0) - late
+                every = (cells.get("pairs$", cells["n_records"]) or 0) - late
                 expected = {"on_time": every, "late": late, "last_seq": cells["must_last_seq$"]}
                 found = {n: cells[f"{n}$"] for n in ("on_time", "late", "last_seq")}
                 if cells.get("must_shed$") or cells.get("shed$"):  # of the late ones

@@ -7,14 +7,14 @@ what is answered of them is the kind's own truth, by Spark's own aggregates.
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from penstock.core.expression import to_sql
 from penstock.core.kinds import part
 from penstock.core.measure import ColumnType
-from penstock.core.step import StepSpec
+from penstock.core.step import Above, StepSpec
 from penstock.core.window import FOREVER
 from penstock.lake.history.position import Position
 from penstock.lake.log.sheds import ever_shed
@@ -74,12 +74,23 @@ def records(
         events = events.where(F.col(column.name).isNotNull())
     if step.where is not None:
         events = events.where(F.expr(to_sql(step.where)))
+    if step.above is not None:
+        events = _begun_with(events, step.above, at.epoch.seq)
     cell, rows = cells(scope, at.sealed.seq)
     runs = frames.of(["cell$", "first$", "last$", "mark$"], rows)
     held = F.col("arrival_seq").between(F.col("first$"), F.col("last$"))
     here = (F.expr(cell) == F.col("cell$")) & held
     found = events.join(F.broadcast(runs), here, "left").drop("cell$", "first$", "last$")
     return _with_shed(found, frames, tables, step, at)
+
+
+def _begun_with(answers: DataFrame, above: Above, epoch: int) -> DataFrame:
+    """Answers as records, of a history without those that a revision replaced in it."""
+    seq = F.col("arrival_seq")
+    known = ["event_time", *above.keys]
+    history = Window.partitionBy(*known, seq <= F.lit(epoch))
+    answers = answers.withColumn("last$", F.max(seq).over(history))
+    return answers.where((seq > F.lit(epoch)) | (seq == F.col("last$"))).drop("last$")
 
 
 def _with_shed(
@@ -100,6 +111,16 @@ def _with_shed(
     return found.drop("cell$", "first$", "last$", "ratio$")
 
 
+def in_windows(events: DataFrame, step: StepSpec) -> DataFrame:
+    """Each record in each of its windows (``w$``)."""
+    spec = step.window
+    if spec.landmark:
+        events = events.where(F.unix_micros("event_time") >= F.lit(spec.origin))
+    start = f"{spec.origin % spec.slide} microseconds"
+    span = F.window("event_time", f"{spec.size} microseconds", f"{spec.slide} microseconds", start)
+    return events.withColumn("w$", span)
+
+
 def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> DataFrame:
     """Every window and key that has a record, with its values, by Spark's own aggregates.
 
@@ -113,24 +134,20 @@ def recomputed(events: DataFrame, step: StepSpec, epoch: int, scope: Scope) -> D
         epoch: last position before the step's epoch; what had closed by then is history.
         scope: which windows.
     """
-    spec = step.window
-    if spec.landmark:
-        events = events.where(F.unix_micros("event_time") >= F.lit(spec.origin))
-    start = f"{spec.origin % spec.slide} microseconds"
-    span = F.window("event_time", f"{spec.size} microseconds", f"{spec.slide} microseconds", start)
     seq, end = F.col("arrival_seq"), F.unix_micros("w$.end")
     missed = end <= F.col("mark$")
     late = missed & (seq > F.when(changed(end, scope), F.lit(scope.seq)).otherwise(F.lit(epoch)))
-    windows = events.withColumn("w$", span).where(inside("w$.start", scope))
+    windows = in_windows(events, step).where(inside("w$.start", scope))
     grouped = windows.groupBy("w$", *step.key_names)
+    values = [F.count(F.lit(1)).alias("n_records"), *truth_of(step).values(step)]
     found = grouped.agg(
-        F.count(F.lit(1)).alias("n_records"),
+        F.count(F.lit(1)).alias("pairs$"),
         F.count(F.when(seq > F.lit(scope.seq), 1)).alias("new$"),
         F.count(F.when(late, 1)).alias("must_late$"),
         F.max(F.when(late, seq)).alias("must_last_seq$"),
         F.count(F.when(late & F.col("shed$"), 1)).alias("must_shed$"),
         F.count(F.when(missed & (seq <= F.lit(epoch)), 1)).alias("must_preloaded$"),
-        *truth_of(step).values(step),
+        *(values if step.above is None else []),
     )
     names = [c for c in found.columns if c not in {"w$", *step.key_names}]
     return found.select(F.col("w$.start").alias("window_start"), *step.key_names, *names)

@@ -4,7 +4,7 @@ A plan names no records and no windows: those are a function of the log up to it
 of the plan before it, so planning costs the same for one late record and for a million.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -267,26 +267,35 @@ def repaired_through(tables: Tables, step: StepSpec) -> int:
     return _repaired(tables, step)[0]
 
 
-def _repaired(tables: Tables, step: StepSpec) -> tuple[int, int]:
+def _repaired(
+    tables: Tables, step: StepSpec, among: Collection[int] | None = None
+) -> tuple[int, int]:
     planned, done = plans(tables, step)
+    done = done if among is None else done.intersection(among)
     full = [p for p in planned if p.reason == LATE and not p.restricted and p.number in done]
     return _reached(full)
 
 
 def pending_count(tables: Tables, step: StepSpec, at: Position | None = None) -> int:
+    """How many there are of ``pending``; by default at the newest position."""
+    at = at or position(tables, step)
+    return 0 if at is None else pending(tables, step, at).num_rows
+
+
+def pending(
+    tables: Tables, step: StepSpec, at: Position, among: Collection[int] | None = None
+) -> pa.Table:
     """Windows and keys that late records touched and no scheduled correction has repaired.
 
     Args:
         tables: of the pipeline.
         step: of the pipeline.
-        at: up to which position; by default the newest.
+        at: up to which position.
+        among: numbers of the plans that are known of; none: all that are done.
     """
-    at = at or position(tables, step)
-    if at is None:
-        return 0
-    after, settled = _repaired(tables, step)
+    after, settled = _repaired(tables, step, among)
     plan = CorrectionPlan(
         at.epoch.number, 0, LATE, after, at.sealed.seq, at.sealed.state.watermark, None, None,
         recheck=False, settled=settled,
     )  # fmt: skip
-    return touched(tables, step, plan, at).num_rows
+    return touched(tables, step, plan, at)

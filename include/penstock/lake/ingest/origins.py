@@ -25,7 +25,7 @@ def waiting_of(pipeline: Pipeline, home: Path, lake: str) -> dict[Origin, Waitin
     found = {}
     for stream, intake in pipeline.intakes.items():
         for origin, config in ((LIVE, intake.source), (HISTORY, intake.history)):
-            if config is not None:
+            if config is not None and (config.files or config.delta):  # else there are no files
                 apart = kept_apart(config, pipeline, home, lake)
                 found[stream, origin] = waiting = Waiting(config, home, apart)
                 waiting.reading = intake.reading

@@ -106,8 +106,9 @@ def summed(events: pa.Table) -> pa.Table:
 
 
 def block_rows(
-    plan: Plan, count: int, sums: pa.Table, newest: int, before: int, now: datetime
-) -> pa.Table:
+    plan: Plan, count: int, sums: pa.Table, newest: int, before: int, now: datetime,
+    mark: int | None = None,
+) -> pa.Table:  # fmt: skip
     """The rows of ``blocks`` of a plan: at least one, also for a plan without records.
 
     Args:
@@ -117,6 +118,7 @@ def block_rows(
         newest: newest live event time of its stream before it, us.
         before: records that were accepted before it.
         now: when they are sealed.
+        mark: where the watermark goes with the last one, us; none: nowhere.
     """
     firsts = np.arange(0, max(count, 1), plan.block_size)
     ends = np.minimum(firsts + plan.block_size, count)
@@ -147,6 +149,7 @@ def block_rows(
             "plan": pa.repeat(plan.number, blocks),
             "sealed_at": pa.repeat(pa.scalar(now, INSTANT), blocks),
             STREAM: _named(plan, blocks),
+            "mark_us": pa.array([*[None] * (blocks - 1), mark], pa.int64()),
         }
     )
 

@@ -29,20 +29,21 @@ from penstock.lake.storage.tables import Tables
 
 SLACK, SIDE, SHED = "slack", "side", "shed"
 """What is decided: the slack of a step, the content of a side table, what a step sheds."""
-LIVE, HISTORY = "live", "history"
+LIVE, HISTORY, REVISION = "live", "history", "revision"
+"""Where records come from; a revision is an answer of a step once more, as a correction left it."""
 
 
 def summaries(rows: pa.Table) -> list[BlockSummary]:
     """Rows of ``blocks`` as a slack policy sees them, in order."""
     rows = rows.sort_by("block")
     t_max = pc.cast(rows["t_max"], pa.int64()).to_pylist()
-    names = ("block", "kind", "origin", "last_seq", "lateness_us", STREAM)
+    names = ("block", "kind", "origin", "last_seq", "lateness_us", STREAM, "mark_us")
     columns = [rows[name].to_pylist() for name in names]
     return [
         BlockSummary(
-            number, BlockKind(kind), origin == LIVE, last, newest, lateness, stream or ONLY
+            number, BlockKind(kind), origin == LIVE, last, newest, lateness, stream or ONLY, mark
         )
-        for number, kind, origin, last, lateness, stream, newest in zip(
+        for number, kind, origin, last, lateness, stream, mark, newest in zip(
             *columns, t_max, strict=True
         )
     ]

@@ -107,6 +107,8 @@ class Fold:
                 self._controller, self._text = None, ""
                 if moves:
                     self._move(run, spec)
+                elif run[0].kind is BlockKind.MARK:
+                    self.state = self.state.marked(run[0])
                 else:
                     self.state = self.state.silent(run[0].kind)
             self._passed(run)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.clock import Clock
+from penstock.core.shedding import WHOLE
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
 from penstock.lake.log.blocks import SHED, SIDE, SLACK, decisions_of
@@ -23,6 +24,7 @@ from penstock.lake.storage.tables import Tables
 PROPOSAL = "proposal"
 ADOPTED = "plan"
 DECLARED = "pipeline file"
+REVISED = "revised by a correction"
 FIRST, CHANGED = "first", "changed"
 """Why the content of a side table is another one."""
 LOAD = "load"
@@ -107,6 +109,24 @@ def note(tables: Tables, owner: str, what: str, value: str, clock: Clock) -> boo
         return False
     row = _row(owner, None, what, value, "", _after(rows, clock.now()))
     return table.append(_rows(table, row), f"note:{owner}", len(former))
+
+
+def revise(
+    table: Table, owner: str, plan: int, span: tuple[int, int], block: int, at: datetime
+) -> None:
+    """Write down that a plan brings revisions: all of them are shed. Twice is once.
+
+    Args:
+        table: of decisions.
+        owner: of such decisions.
+        plan: its number.
+        span: its first position, and the first one after it.
+        block: its first one; others may follow.
+        at: when it was planned.
+    """
+    for n, (ratio, seq) in enumerate(zip((WHOLE, 0), span, strict=True)):
+        row = _row(owner, block + n, SHED, held_from(str(ratio), seq), REVISED, at)
+        table.append(_rows(table, row), f"{ADOPTED}:{owner}", 2 * plan + n)
 
 
 def _propose(table: Table, owner: str, value: str, reason: str, at: datetime) -> None:

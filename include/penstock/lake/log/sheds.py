@@ -12,6 +12,9 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
 
+REVISIONS = f"{SHED} revisions of answers"
+"""Whose decisions say which records of an answer log are revisions; no step has such a name."""
+
 
 def owner(step: str) -> str:
     """Whose decisions those about a step's shedding are."""
@@ -21,6 +24,8 @@ def owner(step: str) -> str:
 def sheds_of(decisions: Table, step: StepSpec, after: int) -> tuple[Shed, ...]:
     """All that was decided for a step, in order; records up to ``after`` are its history.
 
+    A revision of an answer is shed as a whole: what is timely speaks for what was timely before it.
+
     Args:
         decisions: the table.
         step: the step.
@@ -28,7 +33,8 @@ def sheds_of(decisions: Table, step: StepSpec, after: int) -> tuple[Shed, ...]:
     """
     if not step.sheds:
         return ()
-    rows = [row for row in decisions_of(decisions, owner(step.name)) if row["what"] == SHED]
+    whose = owner(step.name) if step.above is None else REVISIONS
+    rows = [row for row in decisions_of(decisions, whose) if row["what"] == SHED]
     found = [(max(seq, after + 1), int(ratio)) for ratio, seq in (held(r["value"]) for r in rows)]
     return tuple(dict(found).items())
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from penstock.columns.arrays import Longs
 from penstock.core.step import ONLY, STREAM
 from penstock.core.window import BEGINNING, FOREVER, instant
-from penstock.lake.log.blocks import HISTORY
+from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.files import DETAIL, Decided, decided
 from penstock.lake.proof.waypoint import BEGIN, Waypoint
 from penstock.lake.storage.commit import Table
@@ -62,6 +62,7 @@ class Blocks:
         live: false for history.
         lateness: the greatest one of a record, us.
         stream: whose they are; empty: of the only one.
+        mark: where watermarks go with them, us; BEGINNING: nowhere.
     """
 
     number: Longs
@@ -71,6 +72,7 @@ class Blocks:
     t_max: Longs
     lateness: Longs
     stream: list[str]
+    mark: Longs
 
     def seen_by(self, streams: Sequence[str]) -> "Blocks":
         """As a step over some streams sees them: those of others hold nothing; none: all."""
@@ -236,7 +238,7 @@ class _Count:
         count = rows.num_rows
         self.last = np.asarray(rows["last_seq"])
         self.numbers = np.asarray(rows["block"])
-        self.live = np.array([o != HISTORY for o in rows["origin"].to_pylist()], bool)
+        self.live = np.array([o == LIVE for o in rows["origin"].to_pylist()], bool)
         self.accepted = np.zeros(count, np.int64)
         self.refused = np.zeros(count, np.int64)
         self.strange = np.zeros(count, np.int64)
@@ -302,7 +304,7 @@ class _Count:
             sum(said), int(self.accepted.sum()), int(self.refused.sum()), self.missing,
             self.doubled,
             Blocks(self.numbers, self.last, kinds, self.live, self.t_max, self.lateness,
-                   self.stream.tolist()),
+                   self.stream.tolist(), np.asarray(self.rows["mark_us"].fill_null(BEGINNING))),
             [*self.shown, *faults], len(faults), self.unclear,
         )  # fmt: skip
 

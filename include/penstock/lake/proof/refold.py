@@ -146,6 +146,10 @@ class Way:
         if slack.tuning is not None:
             return self._steered(state, i, slack, kind, seqs, times, newest)
         self._controller = None
+        if kind == "mark":
+            mark, newest = int(blocks.mark[i]), int(times.max(initial=BEGINNING))
+            return replace(state, watermark=max(state.watermark, mark),
+                           t_max=max(state.t_max, newest))  # fmt: skip
         if kind == "end":
             return replace(state, watermark=FOREVER)
         if kind == "idle":

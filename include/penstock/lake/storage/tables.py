@@ -95,10 +95,11 @@ class Tables:
                     ("block_size", pa.int64()),
                     ("refused_before_us", pa.int64()),
                     (STREAM, pa.string()),
+                    ("taken", pa.string()),
                 ]
             ),
             name="plans",
-            optional=(STREAM,),
+            optional=(STREAM, "taken"),
         )
 
     def blocks(self) -> TableSpec:
@@ -121,11 +122,12 @@ class Tables:
                     ("plan", pa.int64()),
                     ("sealed_at", INSTANT),
                     (STREAM, pa.string()),
+                    ("mark_us", pa.int64()),
                 ]
             ),
             name="blocks",
             form=2,
-            optional=(STREAM,),
+            optional=(STREAM, "mark_us"),
         )
 
     def decisions(self) -> TableSpec:
@@ -377,10 +379,7 @@ class Tables:
                 ("coverage", pa.float64()),
                 ("error_predicted", pa.float64()),
                 ("error_observed", pa.float64()),
-                ("answers", pa.int64()),
-                ("records_judged", pa.int64()),
-                ("answers_beyond", pa.int64()),
-                ("through_seq", pa.int64()),
+                *_longs("answers", "records_judged", "answers_beyond", "through_seq"),
                 ("recorded_at", INSTANT),
             ]
         )

@@ -1,0 +1,316 @@
+"""The feed: a step's answers become records of the log of another pipeline, exactly once.
+
+What the step answers in time comes in the order of its micro-batches, and with it how far its
+watermark is: a block ends only where the step is sealed. What a correction changes comes once more,
+as a revision. So what a step over it answers in time is a function of what that step did (law 0).
+
+As at any door a plan is logged before anything is read, and whoever finds one unfinished carries it
+out: it names micro-batches and plans of corrections, and what these hold never changes.
+Docs: docs/decisions/0055-answers-become-a-log.md.
+"""
+
+import json
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.config.answers import OverAnswers
+from penstock.core.clock import Clock
+from penstock.core.errors import TerminalError
+from penstock.core.slack import BlockKind
+from penstock.core.step import ONLY, StepSpec
+from penstock.core.window import instant, micros
+from penstock.lake.history.generation import Sealed
+from penstock.lake.history.position import (
+    LATE,
+    SPEED,
+    Position,
+    position,
+    rows_of,
+    sealed_only,
+)
+from penstock.lake.history.view import answers_at, newest
+from penstock.lake.ingest.head import Head
+from penstock.lake.ingest.plan import APPLICATION, Plan
+from penstock.lake.ingest.rows import block_rows, summed
+from penstock.lake.log import proposed
+from penstock.lake.log.blocks import HISTORY, LIVE, REVISION
+from penstock.lake.log.sheds import REVISIONS
+from penstock.lake.storage.commit import ConflictError, Table
+from penstock.lake.storage.read import Spans, Tail, read_table
+from penstock.lake.storage.tables import Tables
+
+log = logging.getLogger(__name__)
+
+ANEW = (
+    "{step} of {pipeline} has begun anew since its answers were taken: what it says now does not"
+    " follow them. penstock remove {mine} and start it again: it takes what is in force then"
+)
+AT_ONCE = 250_000
+"""Answers that a plan takes, at most, but for one micro-batch."""
+BLOCK = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How much of a step's answers is in a log.
+
+    Attributes:
+        epoch: of the step.
+        block, seq: it is sealed up to here; -1: nothing is in.
+        generation, micro_batch: of its last row of ``control`` that is.
+        mark: its watermark there, us; none: the log does not know of it yet.
+        plans: of its corrections, as runs of their numbers.
+    """
+
+    epoch: int = -1
+    block: int = -1
+    seq: int = -1
+    generation: int = -1
+    micro_batch: int = -1
+    mark: int | None = None
+    plans: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, said: dict[str, Any]) -> "Taken":
+        """From plain values."""
+        return cls(**{**said, "plans": tuple((a, b) for a, b in said["plans"])})
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Of that row."""
+        return self.block, self.generation, self.micro_batch
+
+    @property
+    def done(self) -> frozenset[int]:
+        """Numbers of the corrections."""
+        return frozenset(n for a, b in self.plans for n in range(a, b + 1))
+
+    def sealed(self, row: Sealed) -> "Taken":
+        """The same at another row of ``control``."""
+        return replace(self, block=row.block, seq=row.seq, generation=row.generation,
+                       micro_batch=row.micro_batch, mark=row.state.watermark)  # fmt: skip
+
+    def corrected(self, done: Collection[int]) -> "Taken":
+        """The same with other corrections."""
+        runs = list[tuple[int, int]]()
+        for n in sorted(done):
+            runs[-1:] = (
+                [(runs[-1][0], n)] if runs and runs[-1][1] == n - 1 else [*runs[-1:], (n, n)]
+            )
+        return replace(self, plans=tuple(runs))
+
+
+def taken_at(tables: Tables, block: int) -> Taken:
+    """How much is in a log before a block."""
+    within = Spans("block", ((block - 1, block - 1),))
+    numbers = read_table(Table(tables.blocks()), ["plan"], within=within)["plan"].to_pylist()
+    within = Spans("number", tuple((n, n) for n in numbers[:1]))
+    rows = read_table(Table(tables.plans()), ["taken"], within=within)
+    return Taken.of(json.loads(rows["taken"][0].as_py())[1]) if rows.num_rows else Taken()
+
+
+def as_taken(tables: Tables, step: StepSpec, taken: Taken) -> Position:
+    """A step as far as a log has its answers, whatever it has sealed since.
+
+    Raises:
+        TerminalError: it has begun anew since.
+    """
+    at = position(tables, step)
+    if at is None or at.epoch.number != taken.epoch:
+        raise TerminalError(ANEW.format(step=step.name, pipeline=tables.pipeline, mine="PIPELINE"))
+    mine = rows_of(tables, step, at, Spans("block", ((taken.block, taken.block),)))
+    sealed = next(row for row in mine if row.order == taken.order)
+    lasts = (
+        replace(last, micro_batch=min(last.micro_batch, taken.micro_batch))
+        if last.generation == taken.generation else last
+        for last in at.lasts
+        if last.generation <= taken.generation
+    )  # fmt: skip
+    return replace(at, sealed=sealed, seq=taken.seq, lasts=tuple(lasts), done=taken.done)
+
+
+class Feed:
+    """What a ``Door`` is to files, to the answers of a step of another pipeline."""
+
+    away: str | None = None
+    changed: tuple[str, ...] = ()
+
+    def __init__(self, tables: Tables, pipeline: OverAnswers, clock: Clock) -> None:
+        self.tables, self.pipeline, self.clock = tables, pipeline, clock
+        self.above: StepSpec = pipeline.over
+        self.source = Tables(tables.lake, pipeline.source.pipeline)
+        self.plans, self.blocks = Table(tables.plans()), Table(tables.blocks())
+        self.quarantine = Table(tables.quarantine())
+        self.decisions = Table(tables.decisions())
+        self.events = Table(tables.events(pipeline.types))
+        self._tail = Tail(self.plans, "number", -1)
+        self._head = Head(tables, self.blocks)
+        self._last: tuple[Plan, Taken, Taken] | None = None
+        self._arrived = 0
+        self._idle = False
+
+    @property
+    def next_block(self) -> int:
+        """Number of the block that will be sealed next, as of the last ``work``."""
+        return self._head.next_block
+
+    @property
+    def next_seq(self) -> int:
+        """Number of the record that will come next, as of the last ``work``."""
+        return self._head.next_seq
+
+    @property
+    def ended(self) -> bool:
+        """Whether, as of the last ``work``, the step had ended, and all of it is in."""
+        at = position(self.source, self.above)
+        return self._idle and at is not None and at.sealed.state.ended
+
+    def catch_up(self) -> None:
+        """Take all that waits; where another process does the same, that one may go on."""
+        with suppress(ConflictError):
+            while self.work() >= 0:
+                pass
+
+    def work(self) -> int:
+        """Finish the unfinished plan, else make and finish one.
+
+        Returns:
+            Records received; -1: nothing waits.
+
+        Raises:
+            ConflictError: another process planned or sealed at the same moment; call again.
+            TerminalError: the step began anew, and what it answers now cannot follow what is here.
+        """
+        self._look()
+        self.blocks.refresh()
+        sealed = self.blocks.last(APPLICATION)
+        if self._last is None or sealed == self._last[0].number:
+            self._plan()
+        else:
+            self.plans.settle()
+        self._idle = self._last is None or sealed == self._last[0].number
+        if self._idle or self._last is None:
+            return -1
+        return self._carry_out(*self._last)
+
+    def _look(self) -> None:
+        _ = self.plans.delta  # made before it is read: a plan is decided from this snapshot
+        for row in self._tail.take().to_pylist():
+            before, after = map(Taken.of, json.loads(row["taken"]))
+            plan = Plan.of(row, "", BLOCK)
+            self._last, self._arrived = (plan, before, after), plan.arrived_at
+        self._head.catch_up()
+
+    def _plan(self) -> None:
+        """Write down what comes next, if there is anything."""
+        before = Taken() if self._last is None else self._last[2]
+        at = position(self.source, self.above)
+        if at is None:
+            return
+        if before.epoch not in {-1, at.epoch.number}:
+            raise TerminalError(ANEW.format(step=self.above.name, pipeline=self.source.pipeline,
+                                            mine=self.pipeline.name))  # fmt: skip
+        found = self._next(at, before)
+        if found is None:
+            return
+        kind, origin, after = found
+        number = 0 if self._last is None else self._last[0].number + 1
+        plan = Plan(
+            number, kind, origin, self._head.next_seq, self._head.next_block,
+            max(micros(self.clock.now()), self._arrived), (), None, "", BLOCK,
+        )  # fmt: skip
+        row = plan.row() | {"taken": json.dumps([asdict(before), asdict(after)])}
+        self.blocks.settle()
+        rows = pa.Table.from_pylist([row], schema=self.plans.spec.schema)
+        self.plans.swap(rows, APPLICATION, number)
+        self._look()
+
+    def _next(self, at: Position, before: Taken) -> tuple[BlockKind, str, Taken] | None:
+        """What a plan takes: the history, where that ends, what is timely, or what changed."""
+        if before.epoch < 0:
+            begun = replace(Taken(at.epoch.number).sealed(at.sealed), mark=None)
+            return None if at.owes else (BlockKind.DATA, HISTORY, begun.corrected(at.done))
+        later = Spans("block", ((before.block, at.sealed.block),))
+        rows = rows_of(self.source, self.above, at, later)
+        if before.mark is None:
+            last = next(row for row in rows if row.order == before.order)
+            return BlockKind.MARK, LIVE, before.sealed(last)
+        rows = [row for row in rows if row.order > before.order]
+        if rows:
+            some = [row for row in rows if row.seq - before.seq <= AT_ONCE] or rows[:1]
+            return BlockKind.MARK, LIVE, before.sealed(some[-1])
+        after = before.corrected(at.done | before.done)
+        return None if after == before else (BlockKind.DATA, REVISION, after)
+
+    def _carry_out(self, plan: Plan, before: Taken, after: Taken) -> int:
+        rows = self._rows(plan, before, after)
+        count, at = rows.num_rows, instant(plan.arrived_at)
+        self.quarantine.append(self.quarantine.spec.schema.empty_table(), APPLICATION, plan.number)
+        self.events.append(rows, APPLICATION, plan.number)
+        if plan.origin == REVISION:
+            span = plan.first_seq, plan.first_seq + count
+            proposed.revise(self.decisions, REVISIONS, plan.number, span, plan.first_block, at)
+        sealed = block_rows(
+            plan, count, summed(rows), self._head.newest(ONLY), self._head.accepted,
+            self.clock.now(), after.mark if plan.kind is BlockKind.MARK else None,
+        )  # fmt: skip
+        self.blocks.append(sealed.cast(self.blocks.spec.schema), APPLICATION, plan.number)
+        log.info("fed plan=%d origin=%s answers=%d", plan.number, plan.origin, count)
+        self._look()
+        return count
+
+    def _rows(self, plan: Plan, before: Taken, after: Taken) -> pa.Table:
+        """The records of a plan."""
+        found = self._answers(plan.origin, before, after)
+        by = [("through_seq", "ascending"), ("window_start", "ascending")]
+        found = found.sort_by([*by, *((key, "ascending") for key in self.above.key_names)])
+        count, schema = found.num_rows, self.events.spec.schema
+        seqs = plan.first_seq + pa.array(range(count), pa.int64()).to_numpy()
+        end = pc.cast(found["window_end"], pa.int64())
+        at = pa.scalar(plan.arrived_at, pa.int64()).cast(schema.field("ingest_time").type)
+        columns = {
+            "arrival_seq": pa.array(seqs),
+            "event_time": pc.cast(pc.subtract(end, 1), schema.field("event_time").type),
+            "ingest_time": pa.repeat(at, count),
+            "block": pa.array(plan.first_block + (seqs - plan.first_seq) // plan.block_size),
+            "origin": pa.repeat(plan.origin, count),
+            **{name: pa.nulls(count, pa.string()) for name in ("extra", "read_as")},
+            **{name: found[name] for name in self.pipeline.types},
+        }
+        return pa.table({name: columns[name] for name in schema.names}).cast(schema)
+
+    def _answers(self, origin: str, before: Taken, after: Taken) -> pa.Table:
+        at = self._position(after)
+        if origin == HISTORY:
+            return newest(answers_at(self.source, self.above, at), self.above)
+        if origin == LIVE:
+            spec, within = self.source.answers(self.above), Spans("through_seq", ((before.seq,
+                           after.seq),))  # fmt: skip
+            rows = read_table(Table(spec), None, pc.field("reason") == SPEED, within)
+            return without(sealed_only(rows, at), sealed_only(rows, self._position(before)))
+        return self._revised(at, after.done - before.done)
+
+    def _position(self, taken: Taken) -> Position:
+        return as_taken(self.source, self.above, taken)
+
+    def _revised(self, at: Position, plans: frozenset[int]) -> pa.Table:
+        """What some corrections changed: of the answers in force those that are theirs."""
+        spec, mine = self.source.answers(self.above), pa.array(sorted(plans), pa.int64())
+        theirs = pc.field("plan").isin(mine) & (pc.field("reason") == LATE)
+        starts = pc.cast(read_table(Table(spec), ["window_start"], theirs)["window_start"], "int64")
+        if not len(starts):
+            return spec.schema.empty_table()
+        within = Spans("window_start", ((pc.min(starts).as_py(), pc.max(starts).as_py()),))
+        return newest(answers_at(self.source, self.above, at, within), self.above).filter(theirs)
+
+
+def without(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """Rows of micro-batches that others have none of."""
+    keys = [pc.add(pc.multiply(t["generation"], 1 << 40), t["micro_batch"]) for t in (rows, others)]
+    return rows.filter(pc.invert(pc.is_in(keys[0], keys[1].combine_chunks())))
