@@ -10,11 +10,11 @@ from penstock.core.place import path_of
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
 from penstock.lake.history.checkpoint import newest_checkpoint
-from penstock.lake.history.correction import Planner, pending_count
+from penstock.lake.history.correction import Planner
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force, timely_answers
-from penstock.lake.ingest.feed import Feed
+from penstock.lake.over.feed import Feed
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
@@ -154,11 +154,6 @@ def closed(answers: dict[Key, dict[str, Any]], minutes: int, mark: int) -> dict[
     return {key: v for key, v in answers.items() if key[0] + minutes * MINUTE <= mark}
 
 
-def is_settled(one: "Lake | Over") -> bool:
-    """Whether nothing waits for a correction."""
-    return pending_count(one.tables, one.step) == 0
-
-
 def begun_with(one: Over) -> tuple[dict[Key, dict[str, Any]], int]:
     """What the log of a step began with, and the watermark up to which that was all, us."""
     above, tables = one.above.step, one.tables
@@ -240,7 +235,16 @@ class Chains(World):
         for one in self.overs:
             one.query()
             for _ in range(3):  # a history is answered before what follows it comes
-                while one.feed().work() >= 0:
-                    pass
+                one.feed().catch_up()
                 one.query().run()
                 one.correct()
+
+
+def late_windows(one: "Lake | Over") -> int:
+    """Closed windows and keys with late rows, of a lake that nobody has corrected."""
+    rows = read_table(Table(one.tables.late(one.step, []))).to_pylist()
+    mark = watermark(one)
+    return len({
+        (row["window_start"], *(row[name] for name in one.step.key_names)) for row in rows
+        if int(row["window_end"].timestamp() * 1e6) <= mark
+    })  # fmt: skip

@@ -5,9 +5,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from penstock.config.model import Name
 from penstock.config.pipeline import Intake, Mode, Pipeline, Source
@@ -41,9 +41,9 @@ class Answers(Source):
         del value
         raise ValueError(f"{info.field_name} says how files are read. Delete it")
 
-    @classmethod
-    def _one_place(cls, value: Any) -> Any:
-        return value
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        return self  # none is read
 
 
 class OverAnswers(Pipeline):
@@ -84,7 +84,7 @@ class OverAnswers(Pipeline):
         object.__setattr__(self.source, "mode", Mode.LIVE if above.is_live() else Mode.BOUNDED)
 
     @property
-    def types(self) -> dict[str, ColumnType]:  # type: ignore[override]
+    def types(self) -> dict[str, ColumnType]:
         """Type of each declared column, and of the keys, which tell answers apart."""
         keys = {} if self._over is None else {key.name: key.type for key in self._over.keys}
         return keys | {name: column.type for name, column in self.columns.items()}
@@ -102,6 +102,24 @@ class OverAnswers(Pipeline):
         """Names the content of the file, and the definition above it."""
         content = self.model_dump_json(exclude={"snapshots": True}) + self.over.fingerprint
         return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def _kept(pipeline: Pipeline, above: Pipeline) -> Iterator[ConfigProblem]:
+    """Audits compose what a step over answers must say from all events there were."""
+    for one, who in ((pipeline, pipeline.name), (above, above.name)):
+        if one.keep is not None:
+            said = f"{who} keeps its records for a while only, and audits here go back to the first"
+            where: Loc = ("keep",) if one is pipeline else ("source", "pipeline")
+            yield _problem(pipeline, where, said, "Delete keep")
+
+
+def stands_on(pipeline: Pipeline) -> tuple[str, ...]:
+    """Names of the pipelines whose answers one is made of."""
+    found = []
+    while isinstance(pipeline, OverAnswers):
+        found.append(pipeline.source.pipeline)
+        pipeline = pipeline.above
+    return tuple(found)
 
 
 def is_over_answers(content: Mapping[Any, Any]) -> bool:
@@ -160,6 +178,7 @@ def _wrong(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Iterator[Con
         yield _problem(pipeline, ("source", "step"), said, "Name another step")
         return
     pipeline.link(above, step)
+    yield from _kept(pipeline, above)
     yield from _wrong_columns(pipeline, step)
     for spec in pipeline.specs:
         yield from _wrong_step(pipeline, spec, step)

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from penstock.config.answers import linked
+from penstock.config.answers import OverAnswers, linked
 from penstock.config.catalog import Catalog, read_pipeline
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -45,6 +45,8 @@ def keep(settings: Settings, catalog: Catalog) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             found, _ = read_pipeline(pipeline.path, fresh)
+            if isinstance(found, OverAnswers) and isinstance(pipeline, OverAnswers):
+                found.link(pipeline.above, pipeline.over)
             if found is not None and found.digest == pipeline.digest:
                 fresh.replace(copy)
         finally:

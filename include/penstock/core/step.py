@@ -104,7 +104,7 @@ class StepSpec(ABC):
     @property
     def has_slack(self) -> bool:
         """Whether its file says how long it waits; else it waits for no late record."""
-        return self.by_reach or not self.by_key
+        return (self.by_reach or not self.by_key) and self.above is None
 
     @property
     def by_span(self) -> bool:

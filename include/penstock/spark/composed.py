@@ -16,7 +16,7 @@ from penstock.core.expression import to_sql
 from penstock.core.step import StepSpec
 from penstock.lake.history.correction import pending
 from penstock.lake.history.position import Position
-from penstock.lake.ingest.feed import as_taken, taken_at
+from penstock.lake.over.taken import as_taken, taken_at
 from penstock.lake.proof.scope import Run, Scope
 from penstock.lake.storage.tables import Tables
 from penstock.spark.compare import Comparison
@@ -62,8 +62,8 @@ class OverComparison(Comparison):
         found = _answered(self._records(pipeline.above, source, above, there, wider), above)
         closed = F.unix_micros("window_start") + F.lit(own) <= F.lit(there.sealed.state.watermark)
         found = _waiting(self.frames, found.where(closed), source, above, there)
-        time = F.timestamp_micros(F.unix_micros("window_start") + F.lit(own - 1))
-        return found.withColumn("event_time", time).select("event_time", *pipeline.types, WAITS)
+        last = F.timestamp_micros(F.unix_micros("window_start") + F.lit(own - 1))
+        return found.withColumn("event_time", last).select("event_time", *pipeline.types, WAITS)
 
     def _records(
         self, pipeline: Pipeline, tables: Tables, step: StepSpec, at: Position, runs: Sequence[Run]

@@ -29,9 +29,9 @@ from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.position import position
 from penstock.lake.history.registry import Registry
 from penstock.lake.ingest.ahead import ClockError
-from penstock.lake.ingest.entrance import entrance
-from penstock.lake.ingest.feed import Feed
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.over.entrance import entrance
+from penstock.lake.over.feed import Feed
 from penstock.lake.proof.unsettled import OVERDUE
 from penstock.lake.storage.commit import ConflictError
 from penstock.lake.storage.room import UnwrittenError

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from penstock.config.answers import OverAnswers
 from penstock.config.pipeline import Definition, Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
@@ -68,6 +69,8 @@ class Amendment:
     """Decisions about the files of one pipeline, as of now."""
 
     def __init__(self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
+        if isinstance(pipeline, OverAnswers):
+            raise ConfigError(f"{pipeline.name} takes answers of a step, and no files")
         self.tables, self.pipeline, self.home, self.clock = tables, pipeline, home, clock
         self.decisions, self.quarantine = Table(tables.decisions()), Table(tables.quarantine())
         self._sources: dict[tuple[str, str], Waiting] = {}

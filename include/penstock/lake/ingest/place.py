@@ -183,7 +183,7 @@ def _sources(pipeline: Pipeline) -> list[tuple[tuple[str, ...], History]]:
     found = []
     for stream, intake in pipeline.intakes.items():
         for name, config in (("source", intake.source), ("history", intake.history)):
-            if config is not None:
+            if config is not None and (config.files or config.delta):
                 kind = "delta" if config.files is None else "files"
                 found.append(((*_below(stream), name, kind), config))
     return found

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from penstock.config.answers import OverAnswers
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.slack import USUAL, Quality
@@ -25,6 +26,7 @@ from penstock.lake.proof.foreseen import foreseen
 from penstock.lake.proof.sampled import sampled
 from penstock.lake.proof.worth import Worth
 from penstock.lake.storage.tables import Tables
+from penstock.runtime.terminal.explain_over import show_over
 from penstock.runtime.terminal.explain_step import (
     show_alternatives,
     show_doubts,
@@ -53,7 +55,11 @@ def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out:
         ConfigError: the source cannot be listed.
     """
     tables, plans = Tables(settings.lake_uri, pipeline.name), list[Explanation]()
-    for stream in pipeline.intakes:
+    if isinstance(pipeline, OverAnswers):
+        plans.append(explain(pipeline, settings, now))
+        _show_title(plans[0], out)
+        show_over(pipeline, plans[0], out)
+    for stream in () if plans else pipeline.intakes:
         plans.append(_show_stream(settings, pipeline, stream, now, out, is_first=not plans))
     _show_tables(tables, pipeline, out)
     _show_dags(plans[0], now, out)

@@ -3,12 +3,14 @@
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from penstock.config.answers import stands_on
 from penstock.config.catalog import Catalog, UnknownPipelineError
 from penstock.config.kept import kept_file
 from penstock.config.model import NAME_RULE
@@ -30,6 +32,17 @@ class StreamRunsError(ConfigError):
             f"{pipeline}: its stream is {state} and would go on writing. Pause the DAG"
             f" stream__{pipeline} in Airflow and mark its run as failed, which stops the stream"
             " gracefully (penstock down stops all of them); then call this again."
+        )
+
+
+class StoodOnError(ConfigError):
+    """A pipeline cannot be removed while others take its answers."""
+
+    def __init__(self, pipeline: str, others: Sequence[str]) -> None:
+        self.pipeline, self.others = pipeline, tuple(others)
+        super().__init__(
+            f"{pipeline}: its answers are what {', '.join(others)} is made of, and nothing there"
+            " could be corrected or audited without them. Remove that first, and its file with it"
         )
 
 
@@ -98,6 +111,8 @@ def _find(settings: Settings, name: str) -> Removal:
     unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
     if not re.fullmatch(NAME_RULE, name):
         raise unknown
+    if above := [p.name for p in catalog.pipelines if name in stands_on(p)]:
+        raise StoodOnError(name, above)
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     found = Removal(
         tables=stored(Tables(settings.lake_uri, name)),

@@ -19,6 +19,7 @@ from penstock.lake.history.position import BACKFILL
 from penstock.lake.history.standing import standing, told
 from penstock.lake.log.freezes import frozen
 from penstock.lake.serve import show as shows
+from penstock.lake.serve.above import waits_above
 from penstock.lake.serve.revisions import answers
 from penstock.lake.serve.show import StepState
 from penstock.lake.serve.sides import SideState, sides
@@ -56,6 +57,7 @@ def show_answers(
         said = f"windows before {at(instant(gone.window_from))}{''.join(later)}: the records up to"
         rows.append(("frozen", Text(f"{said} number {gone.seq:,} have gone, their answers stay")))
     rows += [(f"load {side.name}", _side(side)) for side in sides(tables, pipeline)]
+    rows += [("above", _above(*found)) for found in waits_above(tables, pipeline)]
     out.print(pairs(*rows))
     for step in steps:
         state, shown = shows.state(tables, step), standing(tables, step)
@@ -179,6 +181,14 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         ("corrected", _corrected(state)),
         *([("excluded", _excluded(state.excluded))] if state.excluded.num_rows else []),
     )
+
+
+def _above(pipeline: str, step: str, waiting: int) -> Text:
+    """What waits of a step above."""
+    if not waiting:
+        return Text(f"no answer of {step} of {pipeline} waits for a correction")
+    said = f"{count(waiting, 'answer')} of {step} wait for correct__{pipeline}, and with them what"
+    return Text(f"{said} is made of them here", style="yellow")
 
 
 def _excluded(found: pa.Table) -> Text:

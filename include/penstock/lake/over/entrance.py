@@ -7,7 +7,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.lake.ingest.crew import Crew
 from penstock.lake.ingest.door import Door
-from penstock.lake.ingest.feed import Feed
+from penstock.lake.over.feed import Feed
 from penstock.lake.storage.tables import Tables
 
 

@@ -11,10 +11,8 @@ Docs: docs/decisions/0055-answers-become-a-log.md.
 
 import json
 import logging
-from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +23,6 @@ from penstock.core.errors import TerminalError
 from penstock.core.slack import BlockKind
 from penstock.core.step import ONLY, StepSpec
 from penstock.core.window import instant, micros
-from penstock.lake.history.generation import Sealed
 from penstock.lake.history.position import (
     LATE,
     SPEED,
@@ -41,98 +38,16 @@ from penstock.lake.ingest.rows import block_rows, summed
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import HISTORY, LIVE, REVISION
 from penstock.lake.log.sheds import REVISIONS
+from penstock.lake.over.taken import ANEW, Taken, as_taken
 from penstock.lake.storage.commit import ConflictError, Table
 from penstock.lake.storage.read import Spans, Tail, read_table
 from penstock.lake.storage.tables import Tables
 
 log = logging.getLogger(__name__)
 
-ANEW = (
-    "{step} of {pipeline} has begun anew since its answers were taken: what it says now does not"
-    " follow them. penstock remove {mine} and start it again: it takes what is in force then"
-)
 AT_ONCE = 250_000
-"""Answers that a plan takes, at most, but for one micro-batch."""
+"""Records of the step above whose answers a plan takes, at most, but for one micro-batch."""
 BLOCK = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """How much of a step's answers is in a log.
-
-    Attributes:
-        epoch: of the step.
-        block, seq: it is sealed up to here; -1: nothing is in.
-        generation, micro_batch: of its last row of ``control`` that is.
-        mark: its watermark there, us; none: the log does not know of it yet.
-        plans: of its corrections, as runs of their numbers.
-    """
-
-    epoch: int = -1
-    block: int = -1
-    seq: int = -1
-    generation: int = -1
-    micro_batch: int = -1
-    mark: int | None = None
-    plans: tuple[tuple[int, int], ...] = ()
-
-    @classmethod
-    def of(cls, said: dict[str, Any]) -> "Taken":
-        """From plain values."""
-        return cls(**{**said, "plans": tuple((a, b) for a, b in said["plans"])})
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Of that row."""
-        return self.block, self.generation, self.micro_batch
-
-    @property
-    def done(self) -> frozenset[int]:
-        """Numbers of the corrections."""
-        return frozenset(n for a, b in self.plans for n in range(a, b + 1))
-
-    def sealed(self, row: Sealed) -> "Taken":
-        """The same at another row of ``control``."""
-        return replace(self, block=row.block, seq=row.seq, generation=row.generation,
-                       micro_batch=row.micro_batch, mark=row.state.watermark)  # fmt: skip
-
-    def corrected(self, done: Collection[int]) -> "Taken":
-        """The same with other corrections."""
-        runs = list[tuple[int, int]]()
-        for n in sorted(done):
-            runs[-1:] = (
-                [(runs[-1][0], n)] if runs and runs[-1][1] == n - 1 else [*runs[-1:], (n, n)]
-            )
-        return replace(self, plans=tuple(runs))
-
-
-def taken_at(tables: Tables, block: int) -> Taken:
-    """How much is in a log before a block."""
-    within = Spans("block", ((block - 1, block - 1),))
-    numbers = read_table(Table(tables.blocks()), ["plan"], within=within)["plan"].to_pylist()
-    within = Spans("number", tuple((n, n) for n in numbers[:1]))
-    rows = read_table(Table(tables.plans()), ["taken"], within=within)
-    return Taken.of(json.loads(rows["taken"][0].as_py())[1]) if rows.num_rows else Taken()
-
-
-def as_taken(tables: Tables, step: StepSpec, taken: Taken) -> Position:
-    """A step as far as a log has its answers, whatever it has sealed since.
-
-    Raises:
-        TerminalError: it has begun anew since.
-    """
-    at = position(tables, step)
-    if at is None or at.epoch.number != taken.epoch:
-        raise TerminalError(ANEW.format(step=step.name, pipeline=tables.pipeline, mine="PIPELINE"))
-    mine = rows_of(tables, step, at, Spans("block", ((taken.block, taken.block),)))
-    sealed = next(row for row in mine if row.order == taken.order)
-    lasts = (
-        replace(last, micro_batch=min(last.micro_batch, taken.micro_batch))
-        if last.generation == taken.generation else last
-        for last in at.lasts
-        if last.generation <= taken.generation
-    )  # fmt: skip
-    return replace(at, sealed=sealed, seq=taken.seq, lasts=tuple(lasts), done=taken.done)
 
 
 class Feed:
@@ -150,6 +65,8 @@ class Feed:
         self.decisions = Table(tables.decisions())
         self.events = Table(tables.events(pipeline.types))
         self._tail = Tail(self.plans, "number", -1)
+        self._watched = Table(self.source.control(self.above)), Table(self.source.corrections())
+        self._known: list[int] = []
         self._head = Head(tables, self.blocks)
         self._last: tuple[Plan, Taken, Taken] | None = None
         self._arrived = 0
@@ -210,6 +127,10 @@ class Feed:
     def _plan(self) -> None:
         """Write down what comes next, if there is anything."""
         before = Taken() if self._last is None else self._last[2]
+        newest = [table.newest() for table in self._watched]
+        versions = [-1 if each is None else each.version() for each in newest]
+        if versions == self._known:  # a look costs a millisecond, a position many
+            return
         at = position(self.source, self.above)
         if at is None:
             return
@@ -218,6 +139,7 @@ class Feed:
                                             mine=self.pipeline.name))  # fmt: skip
         found = self._next(at, before)
         if found is None:
+            self._known = versions
             return
         kind, origin, after = found
         number = 0 if self._last is None else self._last[0].number + 1

@@ -1,0 +1,125 @@
+"""Pipelines over the answers of others: what is read, and what is wrong with them, where."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.config.answers import OverAnswers, stands_on
+from penstock.config.catalog import Catalog
+from penstock.config.kept import catalog_in_force, keep
+from penstock.config.settings import Settings
+
+BELOW = """
+source: {files: gates, format: jsonl}
+columns: {gate: string, weight: double}
+event_time: at
+steps:
+  minute:
+    keys: [gate]
+    window: {size: PT1M}
+    measures: {passed: count(*), heavy: max(weight)}
+    slack: {fixed: PT10S}
+  since:
+    window: {since: 2024-01-01T00:00:00Z, period: P1D}
+    measures: {n: count(*)}
+    slack: {fixed: PT10S}
+  last:
+    kind: latest
+    keys: [gate]
+    columns: [weight]
+    slack: {fixed: PT10S}
+"""
+ABOVE = """source: {pipeline: gates, step: minute}
+columns: {gate: string, passed: long}
+steps:
+  rush:
+    keys: [gate]
+    window: {size: PT1H}
+    measures: {most: max(passed)}
+"""
+
+
+def read(folder: Path, above: str, name: str = "rush") -> Catalog:
+    """Both files."""
+    (folder / "gates.yaml").write_text(BELOW)
+    (folder / f"{name}.yaml").write_text(above)
+    return Catalog.read(folder)
+
+
+def said(catalog: Catalog) -> list[str]:
+    return [f"{e.path.name}:{e.line} {e.where} {e.problem}. {e.remedy}" for e in catalog.errors]
+
+
+def test_a_step_knows_whose_answers_it_takes(tmp_path: Path) -> None:
+    catalog = read(tmp_path, ABOVE)
+    assert said(catalog) == []
+    rush = catalog.pipeline("rush")
+    assert isinstance(rush, OverAnswers)
+    below = catalog.pipeline("gates").spec("minute")
+    assert rush.specs[0].above is not None
+    assert rush.specs[0].above.fingerprint == below.fingerprint
+    assert rush.is_live()
+    assert stands_on(rush) == ("gates",)
+
+
+def test_another_definition_below_is_another_one_above(tmp_path: Path) -> None:
+    before = read(tmp_path, ABOVE).pipeline("rush")
+    (tmp_path / "gates.yaml").write_text(BELOW.replace("size: PT1M", "size: PT2M"))
+    after = Catalog.read(tmp_path).pipeline("rush")
+    assert before.specs[0].fingerprint != after.specs[0].fingerprint
+    assert before.digest != after.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("gates, step", "gate, step"), r":1 source.pipeline no valid pipeline .* mean gates\?"),
+        (("minute}", "minutes}"), r":1 source.step gates has no step .* mean minute\?"),
+        (("minute}", "since}"), r":1 source.step since is no aggregate over windows of a size"),
+        (("minute}", "last}"), r":1 source.step last is no aggregate"),
+        (("passed: long", "passed: long, went: long"), r":2 columns.went went is no .*: gate, "),
+        (("passed: long", "passed: double"), r":2 columns.passed is long in .* Declare it as long"),
+        (("PT1H", "PT90S"), r":6 steps.rush.window windows of minute would lie in two of its own"),
+        (("[gate]", "[passed]"), r":5 steps.rush.keys passed is no key of minute"),
+        (("PT1H}", "PT1H}\n    where: passed > 3"), r":7 steps.rush.where passed is no key"),
+        (("PT1H}", "PT1H}\n    slack: {fixed: PT1S}"), r":7 steps.rush.slack answers come in"),
+        (("columns", "event_time: at\ncolumns"), r":2 event_time event_time says how events are"),
+        (("step: minute", "step: minute, after: delete"), r":1 source.after after says how files"),
+        (("columns", "keep: P3D\ncolumns"), r":2 keep rush keeps its records for a while only"),
+        (("    keys: [gate]\n", "    kind: latest\n    columns: [passed]\n    keys: [gate]\n"),
+         r"rush.yaml:\d+ steps.rush.* "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_where_it_stands(
+    change: tuple[str, str], expected: str, tmp_path: Path
+) -> None:
+    found = said(read(tmp_path, ABOVE.replace(*change)))
+    assert any(re.search(expected, line) for line in found), found
+
+
+def test_nobody_takes_his_own_answers(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(ABOVE.replace("gates", "two"))
+    found = said(read(tmp_path, ABOVE.replace("gates", "one"), "two"))
+    assert len(found) == 2
+    assert all("takes its own answers" in line for line in found)
+
+
+def test_a_valid_definition_stays_in_force_with_what_it_stands_on(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", pipelines=tmp_path)
+    keep(settings, read(tmp_path, ABOVE))
+    (tmp_path / "rush.yaml").write_text(ABOVE.replace("PT1H", "PT90S"))
+    (tmp_path / "gates.yaml").write_text("steps: 3")
+    found = catalog_in_force(settings)
+    assert found.standing_in == {"gates", "rush"}
+    assert found.pipeline("rush").specs[0].window.size == 3_600_000_000
+
+
+def test_the_how_to_is_valid(tmp_path: Path) -> None:
+    text = (Settings().root / "docs" / "how-to" / "build-on-answers.md").read_text()
+    below, above = re.findall(r"^```yaml[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "gates.yaml").write_text(below)
+    (tmp_path / "rush.yaml").write_text(above)
+    catalog = Catalog.read(tmp_path)
+    assert said(catalog) == []
+    assert isinstance(catalog.pipeline("rush"), OverAnswers)
