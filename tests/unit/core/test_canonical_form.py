@@ -11,7 +11,7 @@ from penstock.core.identity import canonical
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideJoin, SideTable
 from penstock.core.slack import SlackPolicy, SlackSpec
-from penstock.core.step import StepSpec
+from penstock.core.step import Above, StepSpec
 from penstock.core.window import WindowSpec
 from penstock.kinds.aggregate.spec import AggregateSpec
 from penstock.kinds.custom.spec import CustomSpec, Program
@@ -111,7 +111,7 @@ FIELDS = {
     Operation: {"operator", "arguments"},
 }
 KINDS = (AggregateSpec, LatestSpec, LookupSpec, CustomSpec, JoinSpec)
-FIELDS = {kind: own | ({"streams"} if kind in KINDS else set()) for kind, own in FIELDS.items()}
+FIELDS = {kind: own | ({"streams", "above"} if kind in KINDS else set()) for kind, own in FIELDS.items()}
 MEANS_NOTHING: dict[Any, set[str]] = {kind: {"name", "slack", "shed"} for kind in KINDS}
 MEANS_NOTHING[JoinSpec] |= {"observed", "queries"}  # what else it names; that there are any counts
 CODE = Program("Code", "class Code: pass", "p.py")
@@ -175,3 +175,11 @@ def test_the_name_of_a_step_its_slack_and_what_it_sheds_mean_nothing() -> None:
     assert spec(BASE | {"shed": {"base": 0.5}}).fingerprint == step.fingerprint
     other = replace(step, name="other", slack=spec(BASE | {"slack": {"fixed": "PT0S"}}).slack)
     assert other.fingerprint == step.fingerprint
+
+
+def test_what_a_step_takes_for_its_records_is_part_of_it() -> None:
+    step = spec(BASE)
+    over = replace(step, above=Above("0123456789ab", ("site",)))
+    assert canonical(over) == canonical(step).replace(
+        '"input":"events"', '"input":["answers","0123456789ab"]'
+    )
