@@ -39,7 +39,7 @@ from penstock.lake.log import proposed
 from penstock.lake.log.blocks import HISTORY, LIVE, REVISION
 from penstock.lake.log.sheds import REVISIONS
 from penstock.lake.over.taken import ANEW, Taken, as_taken
-from penstock.lake.storage.commit import ConflictError, Table
+from penstock.lake.storage.commit import ConflictError, Table, settle
 from penstock.lake.storage.read import Spans, Tail, read_table
 from penstock.lake.storage.tables import Tables
 
@@ -148,7 +148,9 @@ class Feed:
             max(micros(self.clock.now()), self._arrived), (), None, "", BLOCK,
         )  # fmt: skip
         row = plan.row() | {"taken": json.dumps([asdict(before), asdict(after)])}
-        self.blocks.settle()
+        source, above = self.source, self.above
+        settle(source.answers(above), source.control(above), source.corrections(),
+               self.tables.blocks())  # fmt: skip
         rows = pa.Table.from_pylist([row], schema=self.plans.spec.schema)
         self.plans.swap(rows, APPLICATION, number)
         self._look()
