@@ -107,6 +107,11 @@ class StepSpec(ABC):
         return (self.by_reach or not self.by_key) and self.above is None
 
     @property
+    def withheld(self) -> str:
+        """What became of records that are left to the correction, though none came too late."""
+        return "shed" if self.above is None else "revised"
+
+    @property
     def by_span(self) -> bool:
         """Whether it tells what records changed at the end of the watermark's span they came in."""
         return False

@@ -55,7 +55,7 @@ def courses(rows: pa.Table, step: StepSpec) -> list[Course]:
     if step.by_reach and efficiency(rows) is not None:
         told, looked = _floats(rows, "answers"), _floats(rows, "compared")
         found.append(_course("pairs of candidates\ncompared, %", rows, told, looked))
-    if step.shed is not None or shed.any():
+    if step.above is None and (step.shed is not None or shed.any()):
         found.append(_course("shed, %", rows, shed, np.full(len(shed), 100.0)))
     return found
 

@@ -51,7 +51,7 @@ def pictures(tables: Tables, pipeline: Pipeline, worths: Mapping[str, Worth]) ->
     drawn = {}
     for step in pipeline.specs:
         quality = pipeline.steps[step.name].quality
-        if step.by_key and quality is None:
+        if (step.by_key or step.above is not None) and quality is None:  # no coverage is recorded
             shown = standing(tables, step)
             rows = said_over_time(tables, shown) if shown else pa.table({})
             figure = partial(said_figure, rows, *_besides(tables, step))

@@ -10,6 +10,7 @@ from rich.console import Console
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
 from penstock.lake.serve.above import waits_above
+from penstock.quality.pictures import pictures
 from penstock.runtime.terminal.explain import show_explanation
 from penstock.runtime.terminal.removal import StoodOnError, remove_pipeline
 from tests import chains
@@ -63,6 +64,9 @@ def test_what_waits_above_is_counted_as_far_as_it_is_known_here(tmp_path: Path) 
     one.feed().catch_up()
     one.query().run()
     assert [*waits_above(one.tables, one.pipeline)] == [("p", "s", 0)]
+    drawn = pictures(one.tables, one.pipeline, {})["timely-s.svg"]
+    assert "pairs revised" in drawn
+    assert "shed" not in drawn
     two.feed().catch_up()
     above, _ = waits_above(two.tables, two.pipeline)
     assert above == ("first", "s", chains.late_windows(one))

@@ -71,5 +71,5 @@ def in_words(tables: Tables, step: StepSpec, at: Position, rows: pa.Table) -> li
     known = balance_at(tables, step, at) if step.sheds else None
     if known is not None and (known.shed or step.shed is not None):
         counted = "records" if step.by_key else "(record, window) pairs"
-        said.append(f"{known.shed:,} of {known.pairs:,} {counted} shed")
+        said.append(f"{known.shed:,} of {known.pairs:,} {counted} {step.withheld}")
     return said

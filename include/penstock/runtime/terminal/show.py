@@ -176,7 +176,7 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         ("sealed", sealed),
         ("watermark", watermark),
         *([("slack K", f"{spoken(state.fold.slack)} ({policy})")] if step.has_slack else []),
-        *([("sheds", _shed(state, step))] if step.shed or state.shed else []),
+        *([("sheds", _shed(state, step))] if step.shed or (state.shed and not step.above) else []),
         ("pending", _pending(state, step, pipeline)),
         ("corrected", _corrected(state)),
         *([("excluded", _excluded(state.excluded))] if state.excluded.num_rows else []),
@@ -241,7 +241,7 @@ def _show_balance(
         shown.add_row(f"of stream {stream}", f"{accepted + refused:,}", Text("="), parts)
     names = {"on time": found.on_time, "late": found.late}
     if found.shed or step.shed is not None:
-        names["shed"] = found.shed
+        names[step.withheld] = found.shed
     names |= {"open": found.open, "preloaded": found.preloaded}
     if found.excluded:
         names["excluded"] = found.excluded
