@@ -10,6 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.config.settings import Settings
+from tests.crash.feeding import copied as copied_feed
+from tests.crash.feeding import fed_apart, fed_once
 from tests.crash.life import Life
 from tests.crash.points import Reached, read_trace
 from tests.crash.rows import Kept
@@ -74,6 +76,23 @@ def freezing(due: Lake, tmp_path_factory: pytest.TempPathFactory) -> list[Reache
     """What that run reaches."""
     home = tmp_path_factory.mktemp("freezing")
     assert maintained_apart(copied(due, home).home, home / "trace") == 0
+    return read_trace(home / "trace")
+
+
+@pytest.fixture(scope="session")
+def fed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a lake over which there is more to feed; copy it."""
+    home = tmp_path_factory.mktemp("fed")
+    fed_once(home)
+    return home
+
+
+@pytest.fixture(scope="session")
+def feeding(fed: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Reached]:
+    """What a feed reaches."""
+    home = tmp_path_factory.mktemp("feeding")
+    copied_feed(fed, home)
+    assert fed_apart(home, home / "trace") == 0
     return read_trace(home / "trace")
 
 

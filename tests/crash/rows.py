@@ -58,6 +58,13 @@ OF_A_FREEZE = [
     for side in ("before", "within", "after")
 ]  # fmt: skip
 """Of maintenance that freezes, and merges what is much read: it has lives of its own."""
+OF_A_FEED = [
+    f"{side} {commit}"
+    for commit in ("ingest plans", "ingest quarantine", "ingest events", "plan decisions",
+                   "ingest blocks")
+    for side in ("before", "within", "after")
+]  # fmt: skip
+"""Of a feed: a life of its own."""
 OF_A_SCALING = [
     f"{side} {commit}"
     for commit in ("executors executors", "load load", "forget load", "scaling scalings")

@@ -24,9 +24,12 @@ TELLING = ["within ingest plans", "inside state", *map(rare, ("supervisor drivin
 
 
 def test_every_write_of_the_loop_is_guarded_by_points_that_a_life_reaches(
-    lives: Callable[[int], Life], freezing: list[Reached], scaling: list[Reached]
+    lives: Callable[[int], Life],
+    freezing: list[Reached],
+    scaling: list[Reached],
+    feeding: list[Reached],
 ) -> None:
-    trace = lives(0).trace + freezing + scaling
+    trace = lives(0).trace + freezing + scaling + feeding
     assert uncovered(sites(), trace) == []
     assert unreached(marks(), trace) == []
 
@@ -54,9 +57,10 @@ def test_a_new_write_without_a_point_is_caught(
     lives: Callable[[int], Life],
     freezing: list[Reached],
     scaling: list[Reached],
+    feeding: list[Reached],
     tmp_path: Path,
 ) -> None:
-    trace = lives(0).trace + freezing + scaling
+    trace = lives(0).trace + freezing + scaling + feeding
     copy = tmp_path / "penstock"
     shutil.copytree(LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for place, text in INJECTED.items():

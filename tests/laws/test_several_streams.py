@@ -210,7 +210,7 @@ def test_a_block_under_the_name_of_another_stream_is_found(tmp_path: Path) -> No
     rows = read_table(table).to_pylist()
     victim = next(row for row in rows if row["stream"] == "far" and row["accepted"] > 1)
     victim["stream"] = "near"
-    content = pa.Table.from_pylist(rows, schema=table.spec.schema)
+    content = pa.Table.from_pylist(rows, schema=pa.schema(table.refresh().schema()))
     write_deltalake(table.refresh(), content, mode="overwrite")
     found = audited(lake)
     assert "block unlike its records" in found

@@ -18,8 +18,6 @@ from penstock.core.expression import columns_of
 from penstock.core.measure import ColumnType
 from penstock.core.step import Above, StepSpec
 
-KIND = "aggregate"
-"""Of both steps: of others it is not settled yet what a changed answer means."""
 COUNT = "n_records"
 OWN = {"source", "columns"}
 """Of what is said of a source that is read, what is said here, too."""
@@ -173,7 +171,7 @@ def _wrong(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Iterator[Con
         said = f"{above.name} has no step {source.step}"
         yield _problem(pipeline, ("source", "step"), said, _near(source.step, above.steps))
         return
-    if step.kind != KIND or step.window.landmark:
+    if not step.composes or step.window.landmark:
         said = f"{step.name} is no aggregate over windows of a size, and only such a one is read"
         yield _problem(pipeline, ("source", "step"), said, "Name another step")
         return
@@ -198,7 +196,7 @@ def _wrong_columns(pipeline: OverAnswers, step: StepSpec) -> Iterator[ConfigProb
 
 def _wrong_step(pipeline: OverAnswers, spec: StepSpec, step: StepSpec) -> Iterator[ConfigProblem]:
     """What a step over answers cannot be."""
-    if spec.kind != KIND or spec.window.landmark:
+    if not spec.composes or spec.window.landmark:
         said = "only an aggregate over windows of a size reads answers"
         yield _problem(pipeline, ("steps", spec.name, "kind"), said, "Make it one")
         return

@@ -61,6 +61,8 @@ class StepSpec(ABC):
     """Whether it may shed records: a late one then means to it what one of no time means."""
     excludes: ClassVar[bool] = False
     """Whether it may leave records out, since code of the user's fails on them."""
+    composes: ClassVar[bool] = False
+    """Whether another step may take its answers, and it those of another one."""
     told_by: ClassVar[tuple[str, ...]] = ()
     """Columns of such an answer: the greatest is the position of the record it was told with."""
 

@@ -32,6 +32,7 @@ class AggregateSpec(StepSpec):
 
     kind: ClassVar[str] = "aggregate"
     sheds: ClassVar[bool] = True
+    composes: ClassVar[bool] = True
 
     measures: tuple[MeasureSpec, ...]
 
