@@ -85,6 +85,16 @@ def begun(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake
     return lake
 
 
+def exact_over(begun: Lake, home: Path) -> Over:
+    """A step over a copy of that lake, answered and corrected."""
+    shutil.copytree(begun.home / "lake", home / "lake")
+    one = chains.first(replace(begun, home=home))
+    one.feed().catch_up()
+    one.query().run()
+    one.correct()
+    return one
+
+
 def greater(row: Row) -> Row:
     """An answer with another measure."""
     return {**row, "most": row["most"] + 1, "n": row["n"] + 1}
@@ -100,11 +110,7 @@ def lost(_: Row) -> None:
 def test_a_fault_of_a_middle_step_is_found_by_the_audit_of_the_last(
     fault: Callable[[Row], Row | None], red: str, begun: Lake, quick: SparkSession, tmp_path: Path
 ) -> None:
-    shutil.copytree(begun.home / "lake", tmp_path / "lake")
-    one = chains.first(replace(begun, home=tmp_path))
-    one.feed().catch_up()
-    one.query().run()
-    one.correct()
+    one = exact_over(begun, tmp_path)
     assert later(quick, one)[0] == set()
     forger = Forger(one)  # type: ignore[arg-type]  it has what a lake of one step has
     rows = forger.rows("answers")
@@ -120,11 +126,7 @@ def test_a_fault_of_a_middle_step_is_found_by_the_audit_of_the_last(
 def test_a_record_that_the_log_of_answers_lost_is_found(
     begun: Lake, quick: SparkSession, tmp_path: Path
 ) -> None:
-    shutil.copytree(begun.home / "lake", tmp_path / "lake")
-    one = chains.first(replace(begun, home=tmp_path))
-    one.feed().catch_up()
-    one.query().run()
-    one.correct()
+    one = exact_over(begun, tmp_path)
     forger = Forger(one)  # type: ignore[arg-type]
     forger.rewrite("events", forger.rows("events")[1:])
     assert {"numbers_missing", "blocks_wrong"} <= later(quick, one)[0]

@@ -90,7 +90,7 @@ def _waiting(
     frames: Frames, answers: DataFrame, tables: Tables, step: StepSpec, at: Position
 ) -> DataFrame:
     """With what waits for a correction of the step itself, too."""
-    waits = pending(tables, step, at, at.done)
+    waits = pending(tables, step, at)
     if not waits.num_rows:
         return answers
     by = ["window_start", *step.key_names]

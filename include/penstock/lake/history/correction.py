@@ -282,18 +282,15 @@ def pending_count(tables: Tables, step: StepSpec, at: Position | None = None) ->
     return 0 if at is None else pending(tables, step, at).num_rows
 
 
-def pending(
-    tables: Tables, step: StepSpec, at: Position, among: Collection[int] | None = None
-) -> pa.Table:
+def pending(tables: Tables, step: StepSpec, at: Position) -> pa.Table:
     """Windows and keys that late records touched and no scheduled correction has repaired.
 
     Args:
         tables: of the pipeline.
         step: of the pipeline.
-        at: up to which position.
-        among: numbers of the plans that are known of; none: all that are done.
+        at: up to which position; of its corrections are known.
     """
-    after, settled = _repaired(tables, step, among)
+    after, settled = _repaired(tables, step, at.done)
     plan = CorrectionPlan(
         at.epoch.number, 0, LATE, after, at.sealed.seq, at.sealed.state.watermark, None, None,
         recheck=False, settled=settled,

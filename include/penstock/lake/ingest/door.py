@@ -22,7 +22,7 @@ from penstock.core.errors import ConfigError, TerminalError, TransientError
 from penstock.core.window import BEGINNING, instant, micros
 from penstock.lake.ingest import pieces
 from penstock.lake.ingest.crew import ALONE, Crew
-from penstock.lake.ingest.head import Head
+from penstock.lake.ingest.head import Head, Sealing
 from penstock.lake.ingest.judging import judged_items
 from penstock.lake.ingest.lost_plans import Ahead
 from penstock.lake.ingest.notices import BY_ORDER
@@ -60,7 +60,7 @@ TURNED = (
 )
 
 
-class Door:
+class Door(Sealing):
     """Ingest of one pipeline; several processes may hold one, they cannot disagree."""
 
     def __init__(
@@ -153,16 +153,6 @@ class Door:
     def away(self) -> str | None:
         """Why some source could not be looked at by the last ``work``, which took from another."""
         return None if self._away is None else str(self._away)
-
-    @property
-    def next_block(self) -> int:
-        """Number of the block that will be sealed next, as of the last ``work``."""
-        return self._head.next_block
-
-    @property
-    def next_seq(self) -> int:
-        """Arrival number of the record that will come next, as of the last ``work``."""
-        return self._head.next_seq
 
     @property
     def changed(self) -> list[str]:

@@ -10,6 +10,22 @@ from penstock.lake.storage.read import Tail
 from penstock.lake.storage.tables import Tables
 
 
+class Sealing:
+    """What seals blocks of a log, and follows its head."""
+
+    _head: "Head"
+
+    @property
+    def next_block(self) -> int:
+        """Number of the block that will be sealed next, as of the last ``work``."""
+        return self._head.next_block
+
+    @property
+    def next_seq(self) -> int:
+        """Arrival number of the record that will come next, as of the last ``work``."""
+        return self._head.next_seq
+
+
 class Head:
     """Follows ``blocks`` from their newest row on: a log of any age is begun at the same cost.
 

@@ -32,7 +32,7 @@ from penstock.lake.history.position import (
     sealed_only,
 )
 from penstock.lake.history.view import answers_at, newest
-from penstock.lake.ingest.head import Head
+from penstock.lake.ingest.head import Head, Sealing
 from penstock.lake.ingest.plan import APPLICATION, Plan
 from penstock.lake.ingest.rows import block_rows, summed
 from penstock.lake.log import proposed
@@ -50,7 +50,7 @@ AT_ONCE = 250_000
 BLOCK = 65_536
 
 
-class Feed:
+class Feed(Sealing):
     """What a ``Door`` is to files, to the answers of a step of another pipeline."""
 
     away: str | None = None
@@ -71,16 +71,6 @@ class Feed:
         self._last: tuple[Plan, Taken, Taken] | None = None
         self._arrived = 0
         self._idle = False
-
-    @property
-    def next_block(self) -> int:
-        """Number of the block that will be sealed next, as of the last ``work``."""
-        return self._head.next_block
-
-    @property
-    def next_seq(self) -> int:
-        """Number of the record that will come next, as of the last ``work``."""
-        return self._head.next_seq
 
     @property
     def ended(self) -> bool:
@@ -210,18 +200,15 @@ class Feed:
         return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
     def _answers(self, origin: str, before: Taken, after: Taken) -> pa.Table:
-        at = self._position(after)
+        at = as_taken(self.source, self.above, after)
         if origin == HISTORY:
             return newest(answers_at(self.source, self.above, at), self.above)
         if origin == LIVE:
-            spec, within = self.source.answers(self.above), Spans("through_seq", ((before.seq,
-                           after.seq),))  # fmt: skip
-            rows = read_table(Table(spec), None, pc.field("reason") == SPEED, within)
-            return without(sealed_only(rows, at), sealed_only(rows, self._position(before)))
+            table = Table(self.source.answers(self.above))
+            within = Spans("through_seq", ((before.seq, after.seq),))
+            timely = pc.field("reason") == SPEED
+            return sealed_only(read_table(table, None, timely & before.later, within), at)
         return self._revised(at, after.done - before.done)
-
-    def _position(self, taken: Taken) -> Position:
-        return as_taken(self.source, self.above, taken)
 
     def _revised(self, at: Position, plans: frozenset[int]) -> pa.Table:
         """What some corrections changed: of the answers in force those that are theirs."""
@@ -232,9 +219,3 @@ class Feed:
             return spec.schema.empty_table()
         within = Spans("window_start", ((pc.min(starts).as_py(), pc.max(starts).as_py()),))
         return newest(answers_at(self.source, self.above, at, within), self.above).filter(theirs)
-
-
-def without(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """Rows of micro-batches that others have none of."""
-    keys = [pc.add(pc.multiply(t["generation"], 1 << 40), t["micro_batch"]) for t in (rows, others)]
-    return rows.filter(pc.invert(pc.is_in(keys[0], keys[1].combine_chunks())))

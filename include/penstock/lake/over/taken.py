@@ -5,6 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow.compute as pc
+
 from penstock.core.errors import TerminalError
 from penstock.core.step import StepSpec
 from penstock.lake.history.generation import Sealed
@@ -48,6 +50,13 @@ class Taken:
     def order(self) -> tuple[int, int, int]:
         """Of that row."""
         return self.block, self.generation, self.micro_batch
+
+    @property
+    def later(self) -> pc.Expression:
+        """True for rows of the micro-batches after that one: generations follow each other."""
+        generation, micro_batch = pc.field("generation"), pc.field("micro_batch")
+        same = (generation == self.generation) & (micro_batch > self.micro_batch)
+        return (generation > self.generation) | same
 
     @property
     def done(self) -> frozenset[int]:

@@ -26,5 +26,5 @@ def waits_above(tables: Tables, pipeline: Pipeline) -> Iterator[tuple[str, str, 
         if at is None or at.epoch.number != taken.epoch:
             return
         there = as_taken(tables, step, taken)
-        yield pipeline.name, step.name, pending(tables, step, there, there.done).num_rows
+        yield pipeline.name, step.name, pending(tables, step, there).num_rows
         block = taken.block
