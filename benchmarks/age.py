@@ -50,6 +50,7 @@ from penstock.lake.storage.snapshots import Snapshots
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import StepStart
+from penstock.spark.roster import Roster
 from penstock.spark.source import LogReader, SourceSpec
 
 DAY, RECORDS, SECOND, KEYS = 86_400, 5_000, 1_000_000, 10
@@ -159,7 +160,9 @@ def tried(
     assert at is not None
     events = tables.events(pipeline.types)
     begun = StepStart(step, found[1])
-    spec = SourceSpec(tables, events, (begun,), ((0,),), 1, Bounds.fixed(500 * RECORDS))
+    roster = Roster(home / "roster")
+    roster.write([begun])
+    spec = SourceSpec(tables, events, roster.path, ((0,),), 1, Bounds.fixed(500 * RECORDS))
     block, seq, state = at.sealed.block - 60, at.sealed.seq - 60 * RECORDS, at.sealed.state
     stands = StepOffset(found[1].number, 0, block, seq, replace(state, k=0), "", (0,))
     start = Offset({step.name: stands}).to_json()

@@ -39,7 +39,7 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
 from penstock.spark import results
-from penstock.spark.query import start_query
+from penstock.spark.query import LogQuery
 
 WARM = 2
 MINUTE = 60_000_000
@@ -125,9 +125,9 @@ def run(
         raise SystemExit(f"{step}: {cause}")
 
     results.LARGE = large
-    query = start_query(
+    query = LogQuery(
         spark, tables, pipeline, TOGETHER, SystemClock(), told, stands_still, Bounds.fixed(records)
-    )
+    ).start(pipeline.queries[TOGETHER])
     query.processAllAvailable()
     triggers = {p["batchId"]: p["durationMs"]["triggerExecution"] / 1e3
                 for p in query.recentProgress}  # fmt: skip

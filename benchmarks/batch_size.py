@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from penstock.config.pipeline import TOGETHER
 from penstock.core.batch_size import BatchSize, Bounds, Measured
 from penstock.core.clock import SystemClock
-from penstock.spark.query import start_query
+from penstock.spark.query import LogQuery
 
 BOUNDS = Bounds(65_536, 4_000_000, 2.0)
 FIXED = (250_000, 1_000_000, 4_000_000)
@@ -146,10 +146,10 @@ def answered(
     def told(_: str, row: dict[str, int]) -> None:
         sealed.append((time.monotonic(), row["records"], row["size"]))
 
-    query = start_query(
+    query = LogQuery(
         spark, tables, pipeline, TOGETHER, SystemClock(), told,
         lambda name, cause: sys.exit(f"{name}: {cause}"), bounds,
-    )  # fmt: skip
+    ).start(pipeline.queries[TOGETHER])  # fmt: skip
     query.processAllAvailable()
     query.stop()
     taken = np.cumsum([records for _, records, _ in sealed])

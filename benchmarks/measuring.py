@@ -27,7 +27,7 @@ from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.storage.tables import Tables
-from penstock.spark.query import start_query
+from penstock.spark.query import LogQuery
 from penstock.spark.session import configuration, open_session
 from penstock.spark.sink import Told
 
@@ -81,9 +81,9 @@ def stream(
     def stands_still(step: str, cause: str) -> None:
         raise SystemExit(f"{step}: {cause}")
 
-    return start_query(
+    return LogQuery(
         spark, tables, pipeline, TOGETHER, SystemClock(), told, stands_still, Bounds.fixed(records)
-    )
+    ).start(pipeline.queries[TOGETHER])
 
 
 def answered(query: StreamingQuery, tables: Tables, step: StepSpec, records: int) -> None:

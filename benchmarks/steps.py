@@ -27,7 +27,7 @@ from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.lake.history.standing import answers_in_force
 from penstock.spark.correct import correct_pipeline
-from penstock.spark.query import start_query
+from penstock.spark.query import LogQuery
 
 KEYS = (["sip", "type"], ["sip"], ["type"], [])
 MODES = ("one", "together", "apart")
@@ -67,9 +67,10 @@ def run(home: Path, steps: int, batch: int, *, apart: bool) -> dict[str, float]:
     began = time.monotonic()
     with measuring.session("steps") as spark:
         queries = [
-            start_query(spark, tables, pipeline, name, SystemClock(), told,
-                        lambda step, cause: sys.exit(f"{step}: {cause}"), Bounds.fixed(batch))
-            for name in pipeline.queries
+            LogQuery(spark, tables, pipeline, name, SystemClock(), told,
+                     lambda step, cause: sys.exit(f"{step}: {cause}"), Bounds.fixed(batch))
+            .start(steps)
+            for name, steps in pipeline.queries.items()
         ]  # fmt: skip
         for query in queries:
             query.processAllAvailable()

@@ -20,8 +20,10 @@ from pydantic_core import PydanticUndefined
 from penstock.config.answers import Answers
 from penstock.config.cluster import MEMORY_RULE, Cluster, Hours, Master, Nodes, Scale, Worker
 from penstock.config.columns import ColumnConfig, Id
+from penstock.config.intake import RESERVED, History, Source
+from penstock.config.linked import OfPipeline
 from penstock.config.model import NAME_RULE
-from penstock.config.pipeline import RESERVED, History, Pipeline, Source
+from penstock.config.pipeline import Pipeline
 from penstock.config.running import Correction, MicroBatch, Schedule, Soon
 from penstock.config.settings import ROOT, Settings
 from penstock.config.shed import Shed
@@ -59,6 +61,11 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         "In place of the above: whose answers the records are"
         " ([how](../how-to/build-on-answers.md)).",
         Answers,
+    ),
+    (
+        "`source` that is a log",
+        "In place of both: on whose log the steps stand ([how](../how-to/share-a-log.md)).",
+        OfPipeline,
     ),
     ("`history`", "What `preload__<pipeline>` takes in.", History),
     (
@@ -194,7 +201,7 @@ def _keys(model: type[BaseModel]) -> Iterator[tuple[str, ...]]:
         known_fields["sources"] = SeveralSources.model_fields["sources"]
     for name, known in known_fields.items():
         of_all = _is_of_all(model, name, known)
-        of_files = model is Answers and name in Source.model_fields
+        of_files = issubclass(model, OfPipeline) and name in Source.model_fields
         if known.exclude or (model is Pipeline and name == "name") or of_all or of_files:
             continue
         yield (

@@ -29,13 +29,13 @@ from penstock.spark.session import open_session, settings_of
 def audit(request: JobRequest, settings: Settings) -> Outcome:
     """One pass of Spark over what is to be covered, then one suite over the comparisons."""
     pipeline = pipeline_of(request, settings)
-    tables, clock = Tables(settings.lake_uri, pipeline.name), SystemClock()
+    tables, clock = Tables(settings.lake_uri, pipeline.log), SystemClock()
     with open_session(f"audit__{pipeline.name}", settings_of(settings)) as spark:
         require_alike(spark, settings)
         asked = Audit(spark, tables, pipeline, clock, everything=request.everything)
         found = asked.comparisons(correction_interval(pipeline))
     rows, at = complete(found, [*pipeline.steps]), clock.now()
-    why = reasons(settings.streams, pipeline.name)
+    why = reasons(settings.streams, pipeline.log)
     rows = with_unsettled(rows, tables, pipeline, settings.home, at, why)
     worths, doubted = all_worths(tables, pipeline), all_doubts(tables, pipeline)
     told = [*notes(tables, pipeline.specs, found), *doubted]

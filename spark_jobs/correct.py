@@ -15,7 +15,7 @@ from penstock.spark.session import open_session, settings_of
 def correct(request: JobRequest, settings: Settings) -> Outcome:
     """Freeze the plans, carry them out; with a range, only windows that start in it."""
     pipeline = pipeline_of(request, settings)
-    tables = Tables(settings.lake_uri, pipeline.name)
+    tables = Tables(settings.lake_uri, pipeline.log)
     with open_session(f"correct__{pipeline.name}", settings_of(settings)) as spark:
         require_alike(spark, settings)
         done = correct_pipeline(

@@ -23,7 +23,7 @@ def maintain(request: JobRequest, settings: Settings) -> Outcome:  # noqa: ARG00
     """Every pipeline's tables, one after the other; nothing here needs a JVM."""
     pipelines = catalog_in_force(settings).pipelines
     maintain_table(scalings_spec(settings.lake_uri))
-    return {"pipelines": {p.name: maintained(Tables(settings.lake_uri, p.name), p)
+    return {"pipelines": {p.name: maintained(Tables(settings.lake_uri, p.log), p)
                           for p in pipelines}}  # fmt: skip
 
 

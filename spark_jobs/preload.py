@@ -24,7 +24,7 @@ def preload(request: JobRequest, settings: Settings) -> Outcome:
     if not pipeline.histories:
         raise ConfigError(f"{pipeline.path}: there is no history to preload. Add history: ...")
     clock = SystemClock()
-    tables = Tables(settings.lake_uri, pipeline.name)
+    tables = Tables(settings.lake_uri, pipeline.log)
     since, until = (None if t is None else micros(t) for t in (request.start, request.end))
     with open_session(f"preload__{pipeline.name}", settings_of(settings)) as spark:
         require_alike(spark, settings)

@@ -8,6 +8,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.heart import Heart
+from penstock.runtime.streams.linked import LinkedPipelines
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.spark.alike import require_alike
 from penstock.spark.load import watched
@@ -18,7 +19,7 @@ from penstock.spark.stream_host import StreamHost
 def stream(request: JobRequest, settings: Settings) -> Outcome:
     """Read the pipeline, hold the driver's lock, open Spark, run."""
     pipeline = pipeline_of(request, settings)
-    tables = Tables(settings.lake_uri, pipeline.name)
+    tables = Tables(settings.lake_uri, pipeline.log)
     with (
         Heart(StreamPaths(settings.streams, pipeline.name)) as heart,
         open_session(f"stream__{pipeline.name}", settings_of_a_stream(settings)) as spark,
@@ -26,8 +27,9 @@ def stream(request: JobRequest, settings: Settings) -> Outcome:
         require_alike(spark, settings)
         clock = SystemClock()
         host = StreamHost(
-            spark, tables, pipeline, settings.home, clock, heart, shards=settings.shards
-        )
+            spark, tables, pipeline, settings.home, clock, heart, shards=settings.shards,
+            linked=LinkedPipelines(settings, pipeline),
+        )  # fmt: skip
         with watched(spark, tables, settings, clock, lambda: host.progress):
             host.run()
         return {"pipeline": pipeline.name, "stopped": heart.should_stop()}

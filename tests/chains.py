@@ -79,7 +79,7 @@ def over(above: "Lake | Over", name: str, step: dict[str, Any], columns: dict[st
     }  # fmt: skip
     assert without_slack(content, content["path"], {}) == []
     pipeline = OverAnswers.model_validate(content)
-    pipeline.link(above.pipeline, above.step)
+    pipeline.link(above.pipeline)
     return Over(above.home, pipeline, RisingClock(), above)
 
 

@@ -55,6 +55,9 @@ class RecordingPulse:
     def beat(self, *, step: str | None = None, **figures: Any) -> None:
         (self.figures if step is None else self.steps.setdefault(step, {})).update(figures)
 
+    def forget(self, step: str) -> None:
+        self.steps.pop(step, None)
+
     def works(self, sealed: int) -> None:
         self.figures["sealed"] = sealed
 

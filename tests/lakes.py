@@ -61,7 +61,7 @@ class Lake:
 
     @property
     def tables(self) -> Tables:
-        return Tables(str(self.home / "lake"), self.pipeline.name)
+        return Tables(str(self.home / "lake"), self.pipeline.log)
 
     @property
     def step(self) -> StepSpec:
@@ -114,7 +114,7 @@ class Lake:
 
     def epoch_oracle(self) -> ref.Step:
         """The oracle's step with the slack that was decided, block by block."""
-        found = slack_changes(self.tables, self.step.name)
+        found = slack_changes(self.tables, self.step.id)
         if any(c.spec.tuning is not None for c in found):
             several = len(self.step.streams) > 1
             slack = tuple((steered_apart if several else steered_slack)(self, found))
@@ -127,13 +127,14 @@ class Lake:
     def sheds(self) -> list[tuple[int, int]]:
         """What was decided to shed, as positions and ratios."""
         rows = read_table(Table(self.tables.decisions()))
-        mine = rows.filter(pc.equal(rows["step"], f"shed {self.name}")).sort_by("block").to_pylist()
+        own = rows.filter(pc.equal(rows["step"], f"shed {self.step.id}"))
+        mine = own.sort_by("block").to_pylist()
         said = [row["value"].split("@") for row in mine if row["what"] == "shed"]
         return [(int(seq), int(ratio)) for ratio, seq in said]
 
     def shed(self, ratio: int) -> None:
         """Ask for another ratio, as a host that is behind does."""
-        proposed.shed(self.tables, f"shed {self.name}", ratio, "a test", self.clock)
+        proposed.shed(self.tables, f"shed {self.step.id}", ratio, "a test", self.clock)
 
     def check(self) -> None:
         """Every law at the newest sealed position."""

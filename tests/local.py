@@ -31,9 +31,10 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.chunks import Grid
 from penstock.spark.follow import StepStart
 from penstock.spark.prefix import Spans
-from penstock.spark.query import RUNS
+from penstock.spark.query import ROSTER, RUNS
 from penstock.spark.recompute import mapping, reducing
 from penstock.spark.results import Writer
+from penstock.spark.roster import Roster
 from penstock.spark.sink import QuerySink, StepSink
 from penstock.spark.source import LogReader, SourceSpec
 from tests.speed import reduce
@@ -66,6 +67,7 @@ class LocalQuery:
         bounds: of the size of micro-batches, in place of ``blocks``.
         dies: called before each thing that lasts is written to the checkpoint.
         shards: into how many each step's state is to be cut; 0: as it is, or two.
+        steps: that it begins with; none: the pipeline's.
     """
 
     def __init__(
@@ -79,27 +81,46 @@ class LocalQuery:
         bounds: Bounds | None = None,
         dies: Callable[[], None] = lambda: None,
         shards: int = 0,
+        steps: Sequence[StepSpec] | None = None,
     ) -> None:
-        self.steps, self.dies = pipeline.queries[query], dies
-        begun = Registry(tables, clock, pipeline, shards).start(query, self.steps)
+        self.tables, self.clock, self.dies = tables, clock, dies
+        self.registry = Registry(tables, clock, pipeline, shards)
+        begun = self.registry.start(query, pipeline.queries[query] if steps is None else steps)
         self.generations = begun.generations
         events = tables.events(pipeline.types)
-        starts = tuple(StepStart(s, begun.generations[s.name]) for s in self.steps)
-        self.hand = Writer(tables, starts, clock).packets
+        self.hand = Writer(tables, clock).packets
         self.shards, self.sides = begun.shards or 2, SideReader(tables)
         ids = tuple(
             tuple(range(n, n + self.shards)) for n in range(0, 20 * self.shards, self.shards)
         )
-        spec = SourceSpec(tables, events, starts, ids, 2, bounds or Bounds.fixed(1_000_000))
+        self.folder = path_of(begun.checkpoint)
+        self.roster, self.starts = Roster(self.folder / ROSTER), dict[str, StepStart]()
+        spec = SourceSpec(
+            tables, events, self.roster.path, ids, 2, bounds or Bounds.fixed(1_000_000)
+        )
         self.reader = BlockReader(spec) if bounds is None else LogReader(spec)
         self.reader.blocks = blocks  # type: ignore[attr-defined]
-        self.folder = path_of(begun.checkpoint)
         self.stands_still: dict[str, str] = {}
-        sinks = [StepSink(tables, step, begun.generations[step.name], clock)
-                 for step in self.steps]  # fmt: skip
-        self.sink = QuerySink(sinks, lambda *_: None, self.stands_still.__setitem__)
+        self.sink = QuerySink(lambda *_: None, self.stands_still.__setitem__)
+        for step in pipeline.queries[query] if steps is None else steps:
+            self._take(StepStart(step, begun.generations[step.id]))
         for name in ("offsets", "commits", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
+
+    def add(self, step: StepSpec) -> None:
+        """A step comes, as to a query that runs."""
+        self._take(StepStart(step, self.registry.join(step)))
+
+    def remove(self, step: str) -> None:
+        """A step goes."""
+        del self.starts[step]
+        self.roster.write([*self.starts.values()])
+        self.sink.drop(step)
+
+    def _take(self, start: StepStart) -> None:
+        self.starts[start.step.id] = start
+        self.sink.add(StepSink(self.tables, start.step, start.generation, self.clock))
+        self.roster.write([*self.starts.values()])
 
     @property
     def generation(self) -> Generation:
@@ -129,7 +150,6 @@ class LocalQuery:
                 incoming.append(pa.Table.from_batches(batches))
         runs = self.folder / RUNS
         rows = reduce(
-            self.steps,
             states,
             pa.concat_tables(incoming),
             hand=self.hand,

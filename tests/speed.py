@@ -20,6 +20,7 @@ from penstock.columns.packets import (
     PACKET,
     PARTIAL,
     STATUS,
+    STEP,
     TICK,
     message,
     messages_in,
@@ -40,6 +41,7 @@ from penstock.kinds.side import Sides, Version
 from penstock.kinds.windowed.mapper import map_records
 from penstock.kinds.windowed.wire import Wire
 from penstock.lake.history.offset import StepOffset
+from penstock.spark.follow import StepStart
 from penstock.spark.state_host import Hand, StateHost
 from penstock.spark.tick import Status, Tick
 from tests import reference as ref
@@ -52,13 +54,12 @@ def none(_: SideTable) -> tuple[Version, ...]:
     return ()
 
 
-def as_rows(shard: int, kind: int, results: pa.Table, _tick: Tick) -> pa.Table:
+def as_rows(shard: int, kind: int, results: pa.Table, _: Tick, __: StepStart) -> pa.Table:
     """Results as they travel where nobody writes them before."""
     return packets(shard, kind, results)
 
 
 def reduce(
-    steps: Sequence[StepSpec],
     states: dict[int, Any],
     incoming: pa.Table,
     pieces: int = 1,
@@ -70,7 +71,7 @@ def reduce(
     found = [PACKET.empty_table()]
     for shard in sorted(set(incoming["shard"].to_pylist())):
         rows = incoming.filter(pc.equal(incoming["shard"], shard))
-        host = StateHost(steps, hand, folder, sides)
+        host = StateHost(hand, folder, sides)
         host.init(FakeHandle(states.setdefault(shard, {})))
         cuts = np.linspace(0, rows.num_rows, pieces + 1).astype(int)
         frames = [rows.slice(a, b - a).to_pandas() for a, b in pairwise(cuts)]
@@ -166,7 +167,7 @@ def answer(
         at = StepOffset(0, number, hi, -1, last.after, "", ids, marks.to_text())
         tick = Tick(step.name, first.before.watermark, 0, at, 0, "")
         rows = events.filter(pa.array((of >= lo) & (of < hi)))
-        _note(step, reduce([step], states, _incoming(step, rows, tick), pieces), out)
+        _note(step, reduce(states, _incoming(step, rows, tick), pieces), out)
     return out
 
 
@@ -176,7 +177,9 @@ def _incoming(step: StepSpec, events: pa.Table, tick: Tick) -> pa.Table:
     partials = wire.to_inner(map_records(step, events, Marks.from_text(tick.at.marks), classes))
     keys = [partials[k] for k in wire.layout.keys]
     which = hash_rows(keys, partials.num_rows) % len(shards)
-    out = [message(shard, TICK, tick.to_json()) for shard in shards]
+    text = StepStart(step, None).to_text()  # type: ignore[arg-type]  it is not asked for
+    out = [message(shard, STEP, {"start": text}) for shard in shards]
+    out += [message(shard, TICK, tick.to_json()) for shard in shards]
     out += [packets(n, PARTIAL, partials.filter(pa.array(which == n))) for n in shards]
     out.append(message(shards[-1], CLASSES, classes.message()))
     return pa.concat_tables(out)

@@ -49,7 +49,7 @@ class QueryOperator(BaseOperator):
                 raise AirflowFailException(
                     "Nothing is asked. Trigger again with SQL, or with Pairs"
                 )
-            views = known(Tables(settings.lake_uri, pipeline.name), pipeline, question)
+            views = known(Tables(settings.lake_uri, pipeline.log), pipeline, question)
             folder, run = settings.results / pipeline.name, context["dag_run"].run_id
             result = keep(folder, views, question, run, SystemClock().now())
         except TransientError as failed:

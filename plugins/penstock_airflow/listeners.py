@@ -13,11 +13,10 @@ PREFIX = "stream__"
 def _stop(previous_state: object, task_instance: Any) -> None:
     """The api-server reports a user's act without a former state; all others know one."""
     if previous_state is None and task_instance.dag_id.startswith(PREFIX):
-        from penstock.runtime.streams import control
+        from penstock.runtime.streams.links import unlink
         from penstock_airflow import wiring
 
-        pipeline = task_instance.dag_id.removeprefix(PREFIX)
-        control.request_stop(wiring.stream_paths(pipeline), "marked")
+        unlink(wiring.settings().streams, task_instance.dag_id.removeprefix(PREFIX), "marked")
 
 
 @hookimpl

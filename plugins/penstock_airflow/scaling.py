@@ -8,6 +8,7 @@ from airflow.exceptions import AirflowException
 from airflow.sdk import Asset, AssetWatcher, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from penstock.config.catalog import file_state
 from penstock.config.cluster import Cluster
 from penstock.core.errors import PenstockError, TerminalError
 from penstock_airflow import wiring
@@ -122,7 +123,7 @@ class LoadTrigger(PollingTrigger):
         settings = wiring.settings()
         if not ClusterFiles(settings.home).read().alive:
             return None
-        files = (wiring.file_state(settings.pipelines), wiring.file_state(settings.cluster.parent))
+        files = (file_state(settings.pipelines), file_state(settings.cluster.parent))
         if self._reader is None or files != self._files:
             self._reader, self._files = LoadReader(_scaler()), files
         verdict = self._reader.verdict()
@@ -138,5 +139,5 @@ def _scaler() -> "Scaler":
     from penstock.runtime.cluster.scaler import Scaler
 
     settings = wiring.settings()
-    names = [pipeline.name for pipeline in wiring.catalog().pipelines]
-    return Scaler(settings, read_cluster(settings.cluster), SystemClock(), names)
+    logs = sorted({pipeline.log for pipeline in wiring.catalog().pipelines})
+    return Scaler(settings, read_cluster(settings.cluster), SystemClock(), logs)

@@ -8,9 +8,12 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
+from penstock.config.catalog import file_state
 from penstock.core.errors import PenstockError
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
+from penstock.runtime.streams.links import link, unlink
+from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import StreamSpec
 from penstock_airflow import wiring
 
@@ -43,6 +46,7 @@ class StreamTrigger(BaseTrigger):
         self._told: object = None
         self._files: object = None
         self._digest: str | None = None
+        self._stream = pipeline
         self._stopped_since: float | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -76,7 +80,7 @@ class StreamTrigger(BaseTrigger):
         be interrupted and awaits nothing.
         """
         self._unwanted.set()
-        control.request_stop(wiring.stream_paths(self.pipeline), "on_kill")
+        unlink(wiring.settings().streams, self.pipeline, "on_kill")
 
     def _is_over(self, began: float) -> bool:
         return (
@@ -87,18 +91,15 @@ class StreamTrigger(BaseTrigger):
         try:
             asked = wiring.settings().stream_runner
             ensure = control.ask_runner if asked else control.ensure_supervisor
-            if ensure(
-                wiring.stream_paths(self.pipeline),
-                self._spec(),
-                lambda: not self._unwanted.is_set(),
-            ):
+            spec, paths = self._spec(), self._paths
+            if link(paths, self.pipeline, self._wanted) and ensure(paths, spec, self._wanted):
                 done = "asked the stream runner for it" if asked else "supervisor started"
                 self.log.info("stream %s: %s", self.pipeline, done)
         except (PenstockError, OSError) as wrong:
             self.log.warning("stream %s: %s; trying again", self.pipeline, wrong)
 
     def _look(self) -> TriggerEvent | None:
-        paths = wiring.stream_paths(self.pipeline)
+        paths = self._paths
         now = control.status(paths)
         self._tell(now)
         if now.state != "stopped":
@@ -132,14 +133,23 @@ class StreamTrigger(BaseTrigger):
 
     def _spec(self) -> StreamSpec:
         """What should run: by the pipeline file as it is now, or as it was while it was valid."""
-        files = wiring.file_state(wiring.settings().pipelines)
+        files = file_state(wiring.settings().pipelines)
         if files != self._files:
             try:
-                self._digest = wiring.catalog().pipeline(self.pipeline).digest
+                pipeline = wiring.catalog().pipeline(self.pipeline)
+                self._stream, self._digest = pipeline.log, pipeline.log_digest
             except PenstockError as wrong:
                 self.log.warning("stream %s goes on as it is: %s", self.pipeline, wrong)
             self._files = files
-        return wiring.stream_spec(self.pipeline, self._digest)
+        return wiring.stream_spec(self._stream, self._digest)
+
+    @property
+    def _paths(self) -> StreamPaths:
+        """Files of the stream host of the log that the pipeline stands on."""
+        return wiring.stream_paths(self._stream)
+
+    def _wanted(self) -> bool:
+        return not self._unwanted.is_set()
 
     def _is_outdated(self, now: StreamStatus) -> bool:
         """Not while the pipeline file has never been valid: then nothing better is known."""

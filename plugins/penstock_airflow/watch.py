@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetWatcher
 
+from penstock.config.catalog import file_state
 from penstock_airflow import wiring
 from penstock_airflow.polling import POLL_SECONDS, PollingTrigger
 
@@ -40,10 +41,10 @@ class LateTrigger(PollingTrigger):
         from penstock.lake.storage.tables import Tables
 
         settings = wiring.settings()
-        files = wiring.file_state(settings.pipelines)
+        files = file_state(settings.pipelines)
         if files != self._files:
             pipeline = wiring.catalog().pipeline(self.pipeline)
-            soon, tables = pipeline.correction.soon, Tables(settings.lake_uri, pipeline.name)
+            soon, tables = pipeline.correction.soon, Tables(settings.lake_uri, pipeline.log)
             self._watch = soon and Watch(tables, pipeline.specs, soon.urgency, SystemClock())
             self._files = files
         return self._watch.look() if self._watch else None

@@ -5,7 +5,6 @@ Nothing here may reach an engine: DAG files are parsed every few seconds.
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 from airflow.sdk import Asset
 
@@ -51,21 +50,14 @@ def answers(pipeline: str) -> Asset:
     return Asset(name=f"answers__{pipeline}", uri=f"penstock://answers/{pipeline}")
 
 
-def stream_paths(pipeline: str) -> StreamPaths:
-    """Files of a pipeline's stream."""
-    return StreamPaths(settings().streams, pipeline)
+def stream_paths(log: str) -> StreamPaths:
+    """Files of the stream of a log."""
+    return StreamPaths(settings().streams, log)
 
 
-def stream_spec(pipeline: str, digest: str | None) -> StreamSpec:
-    """What the supervisor of a pipeline's stream is to run; ``digest``: of the pipeline file."""
-    return StreamSpec.of(settings(), pipeline, digest)
-
-
-def file_state(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Changes when a pipeline file does; much cheaper than reading them."""
-    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
-    states = ((file, file.stat()) for file in files)
-    return tuple((file.name, state.st_mtime_ns, state.st_size) for file, state in states)
+def stream_spec(log: str, digest: str | None) -> StreamSpec:
+    """What the supervisor of a log's stream is to run; ``digest``: of what its file says of it."""
+    return StreamSpec.of(settings(), log, digest)
 
 
 def joins(pipeline: Pipeline) -> list[str]:

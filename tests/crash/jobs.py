@@ -47,7 +47,7 @@ from penstock.lake.log.sheds import owner
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.embedded.backup import back_up, restore
-from penstock.runtime.streams import control
+from penstock.runtime.streams import control, links
 from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import Limits, StreamSpec
@@ -105,9 +105,11 @@ def _launch(settings: Settings, blocks: int) -> None:
     paths = StreamPaths(settings.streams, NAME)
     spec = StreamSpec.of(settings, NAME, None)
     spec = replace(spec, argv=(sys.executable, __file__, str(blocks), "ingest"), limits=QUICK)
+    assert links.link(paths, NAME)
     control.ensure_supervisor(paths, spec)
     assert control.wait_until_ended(paths, PATIENCE), control.status(paths)
     assert control.status(paths).state == "finished", control.status(paths)
+    links.unlink(settings.streams, NAME, "ended")
 
 
 def _propose(settings: Settings, _blocks: int) -> None:
@@ -133,7 +135,7 @@ def _limit(settings: Settings, _blocks: int) -> None:
 
 def change_limits(tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
     """Content that cannot be used, then the next one that can."""
-    there, looking = home / LIMITS, SideFiles(tables, pipeline, home, clock)
+    there, looking = home / LIMITS, SideFiles(tables, [pipeline], home, clock)
     there.write_text(UNFIT)
     looking.look()
     shutil.copy(home / NEXT, there)

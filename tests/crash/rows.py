@@ -23,6 +23,7 @@ COMMITS = {
     "audit audits": ("audit",), "report": ("audit",), "create": ("preload", "stream"),
     "status p.spec.json": ("launch",), "status p.supervisor.json": ("launch",),
     "status p.start.json": ("launch",), "status p.driver.json": ("launch",),
+    "status p.link.p": ("launch",), "status p.stop": ("launch",),
 }  # fmt: skip
 POINTS: dict[str, tuple[str, ...]] = {
     f"{side} {commit}": jobs for commit, jobs in COMMITS.items() for side in SIDES
@@ -97,7 +98,8 @@ POINTS |= dict.fromkeys(
     ["before archived", "after archived", "before cleared", "within cleared", "after cleared"],
     ("ingest", "stream"),
 )
-POINTS |= dict.fromkeys(["door piece", "door drafts"], ("stream",))
+POINTS |= dict.fromkeys(["door piece", "door drafts", "before roster", "after roster"], ("stream",))
+POINTS |= {"after unlink": ("launch",)}
 FAILURE = ("before failure", "after failure")
 POINTS |= dict.fromkeys(FAILURE, ("stream",))
 

@@ -64,7 +64,7 @@ def test_a_running_door_follows_the_file_and_a_wrong_one_changes_nothing(tmp_pat
     lake = lake_of(tmp_path)
     asking = Asking(lake, random.Random(1))  # noqa: S311
     asking.change(["far"])
-    files = SideFiles(lake.tables, lake.pipeline, lake.home, lake.clock)
+    files = SideFiles(lake.tables, [lake.pipeline], lake.home, lake.clock)
     files.look()
     asking.change(["near", "up"])
     files.look()

@@ -74,7 +74,7 @@ class Keeper(threading.Thread):
         if now.error and said != self._told:
             self.errors[_gist(now.error)] += 1
         self._told = said
-        meant = StreamSpec.of(self.scene.settings, NAME, self.scene.pipeline.digest)
+        meant = StreamSpec.of(self.scene.settings, NAME, self.scene.pipeline.log_digest)
         if now.state in {"absent", "dead", *control.ENDED}:
             if now.state == "gave_up":
                 self.errors["the supervisor gave up"] += 1

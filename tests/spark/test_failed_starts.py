@@ -1,5 +1,6 @@
 """A disk loses the state of all queries alike: a failed start counts for each of them."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,13 @@ import pytest
 
 from penstock.config.pipeline import TOGETHER
 from penstock.core.errors import TerminalError
+from penstock.core.step import StepSpec
 from penstock.lake.history.checkpoint import newest_checkpoint
 from penstock.lake.proof.unsettled import OVERDUE
 from penstock.spark import stream_host
+from penstock.spark.follow import StepStart
+from penstock.spark.query import LogQuery
+from penstock.spark.roster import Roster
 from penstock.spark.stream_host import StreamFailedError, StreamHost
 from penstock.spark.watchdog import Watchdog
 from tests.doubles import ONE_CORE, RecordingPulse, RisingClock
@@ -49,6 +54,37 @@ class Query:
         """Nothing runs."""
 
 
+def running(host: StreamHost, name: str, query: Query, block: int = 0) -> LogQuery:
+    """A query of the host's, with its steps."""
+    made = host._query(name)
+    for step in host.pipeline.queries[name]:
+        host.hosted.know(step, name)
+        host.hosted.steps[step.id].block = block
+        made._starts[step.id] = StepStart(step, None)  # type: ignore[arg-type]
+    made.streaming = query  # type: ignore[assignment]
+    host.hosted.queries[name] = made
+    return made
+
+
+Starts = Callable[[LogQuery], Query]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Starts], None]:
+    """Let queries start as they are told to."""
+
+    def by(start: Starts) -> None:
+        def started(query: LogQuery, steps: Sequence[StepSpec]) -> None:
+            starts = {step.id: StepStart(step, None) for step in steps}  # type: ignore[arg-type]
+            query._starts |= starts
+            query._roster = Roster(tmp_path / query.name)
+            query.streaming = start(query)  # type: ignore[assignment]
+
+        monkeypatch.setattr(LogQuery, "start", started)
+
+    return by
+
+
 ROW = {"block": 9, "micro_batch": 0, "watermark_us": 0, "t_max_us": 0, "through_seq": 5,
        "records": 6, "answers": 1, "pairs_late": 0, "pairs_open": 2, "slack_us": 0}  # fmt: skip
 
@@ -80,7 +116,8 @@ def test_a_step_runs_with_the_others_or_apart(host: StreamHost) -> None:
 
 
 def test_a_query_that_fails_a_moment_later_is_counted_too(host: StreamHost) -> None:
-    host.queries = {TOGETHER: Query(0), APART: Query(5)}  # type: ignore[dict-item]
+    running(host, TOGETHER, Query(0))
+    running(host, APART, Query(5))
     with pytest.raises(StreamFailedError, match="the query of hourly ended: state is lost"):
         host._check()
     assert counts(host) == {TOGETHER: 1, APART: 1}
@@ -90,20 +127,20 @@ SAID = "hourly.total: a sum of integers exceeds 64 bits. Do"
 
 
 def test_a_step_whose_sum_overflows_stops_alone_and_says_so(
-    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch, started: Callable[[Starts], None]
 ) -> None:
     """The others go on, and a failure of theirs is counted as always; a stop is no failure."""
     sound = Query(None, WAITING)
 
-    def start(*arguments: Any, **_: Any) -> Query:
-        if arguments[3] == TOGETHER:
-            arguments[6]("hourly", SAID)
+    def start(query: LogQuery) -> Query:
+        if query.name == TOGETHER:
+            query.sink._stands_still("hourly", SAID)
         return sound
 
-    monkeypatch.setattr(stream_host, "start_query", start)
+    started(start)
     monkeypatch.setattr(stream_host, "POLL_SECONDS", 0.001)
     pulse = RecordingPulse(lambda pulse: "sealed" in pulse.figures)
-    host.pulse = pulse
+    host.pulse = host.hosted._pulse = pulse
     host.run()
     assert pulse.steps["hourly"] == {"error": SAID}
     assert pulse.figures["stands_still"] == f"hourly stands still, the other steps go on: {SAID}"
@@ -118,15 +155,16 @@ def test_a_step_whose_sum_overflows_stops_alone_and_says_so(
 
 @pytest.mark.parametrize("stopped", [["hourly"], ["hourly", "since"]])
 def test_a_host_ends_with_the_cause_once_no_step_can_go_on_further(
-    host: StreamHost, monkeypatch: pytest.MonkeyPatch, stopped: list[str]
-) -> None:
-    def start(*arguments: Any, **_: Any) -> Query:
-        if arguments[3] == TOGETHER:
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch, started: Callable[[Starts], None],
+    stopped: list[str],
+) -> None:  # fmt: skip
+    def start(query: LogQuery) -> Query:
+        if query.name == TOGETHER:
             for name in stopped:
-                arguments[6](name, SAID)
+                query.sink._stands_still(name, SAID)
         return Query(None, WAITING)
 
-    monkeypatch.setattr(stream_host, "start_query", start)
+    started(start)
     monkeypatch.setattr(stream_host, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(type(host.door), "ended", True)
     monkeypatch.setattr(type(host.door), "next_block", 0)
@@ -137,7 +175,8 @@ def test_a_host_ends_with_the_cause_once_no_step_can_go_on_further(
 
 @pytest.mark.parametrize("sound", [Query(None, WAITING), Query(None, lastProgress={"batchId": 0})])
 def test_a_query_that_runs_is_not(host: StreamHost, sound: Query) -> None:
-    host.queries = {TOGETHER: Query(0), APART: sound}  # type: ignore[dict-item]
+    running(host, TOGETHER, Query(0))
+    running(host, APART, sound)
     with pytest.raises(StreamFailedError):
         host._check()
     assert counts(host) == {TOGETHER: 1, APART: 0}
@@ -149,8 +188,8 @@ def test_a_step_that_seals_nothing_while_blocks_wait_ends_the_host_and_is_counte
     now = [0.0]
     host._watchdog = Watchdog(lambda: now[0])
     spinning = Query(None, "Processing new data", lastProgress={"batchId": 0})
-    host.queries = {TOGETHER: spinning, APART: Query(None, WAITING)}  # type: ignore[dict-item]
-    host._blocks = {"hourly": 4, "since": 7}
+    running(host, TOGETHER, spinning, 4)
+    running(host, APART, Query(None, WAITING), 7)
     monkeypatch.setattr(type(host.door), "next_block", 7)
     while now[0] <= OVERDUE.total_seconds():
         host._check()
@@ -161,11 +200,11 @@ def test_a_step_that_seals_nothing_while_blocks_wait_ends_the_host_and_is_counte
 
 
 def test_a_host_that_fails_says_why_before_it_waits_for_anything(
-    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch, started: Callable[[Starts], None]
 ) -> None:
     pulse, told = RecordingPulse(lambda _: False), []
     host.pulse = pulse
-    monkeypatch.setattr(stream_host, "start_query", lambda *_, **__: Query(0))
+    started(lambda _: Query(0))
     monkeypatch.setattr(host, "_stop", lambda **_: told.append(pulse.figures["error"]))
     with pytest.raises(StreamFailedError):
         host.run()
@@ -173,7 +212,7 @@ def test_a_host_that_fails_says_why_before_it_waits_for_anything(
 
 
 def test_queries_start_one_after_the_other(
-    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch, started: Callable[[Starts], None]
 ) -> None:
     """Each starts Python processes: all at once, none came up in time on a busy machine."""
     undecided: list[int] = []
@@ -184,11 +223,11 @@ def test_queries_start_one_after_the_other(
             self.message = "Waiting for data to arrive" if self.asked > 3 else "Initializing"
             return super().status
 
-    def start(*_: Any, **__: Any) -> Query:
-        undecided.append(sum(map(stream_host._is_undecided, host.queries.values())))
+    def start(_: LogQuery) -> Query:
+        undecided.append(sum(query.undecided for query in host.hosted.queries.values()))
         return Starting(None)
 
-    monkeypatch.setattr(stream_host, "start_query", start)
+    started(start)
     monkeypatch.setattr(stream_host, "POLL_SECONDS", 0.001)
     host.pulse = RecordingPulse(lambda pulse: "sealed" in pulse.figures)
     host.run()

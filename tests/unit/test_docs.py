@@ -11,12 +11,13 @@ import pytest
 import yaml
 
 from penstock.__main__ import parser
-from penstock.config.catalog import read_pipeline
+from penstock.config.catalog import Catalog, read_pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = {".venv", ".penstock", ".git", ".pytest_cache", ".hypothesis", "node_modules"}
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PIPELINE = re.compile(r"^```yaml pipeline\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINKED = re.compile(r"^```yaml (?:on|over) (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 DOCUMENTS = sorted(
@@ -34,6 +35,23 @@ def snippets() -> Iterator[tuple[str, str]]:
     for path in DOCUMENTS:
         for number, content in enumerate(PIPELINE.findall(path.read_text()), 1):
             yield f"{name(path)} {number}", content
+
+
+def linked() -> Iterator[tuple[str, str, str, str]]:
+    """Pipelines that stand on the first one of their page."""
+    for path in DOCUMENTS:
+        for below, content in LINKED.findall(text := path.read_text()):
+            yield name(path), below, PIPELINE.findall(text)[0], content
+
+
+@pytest.mark.parametrize(("page", "below", "first", "content"), [*linked()])
+def test_a_pipeline_on_another_one_is_valid(
+    tmp_path: Path, page: str, below: str, first: str, content: str
+) -> None:
+    (tmp_path / f"{below}.yaml").write_text(first)
+    (tmp_path / "above.yaml").write_text(content)
+    found = Catalog.read(tmp_path)
+    assert (found.errors, len(found.pipelines)) == ((), 2), page
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """All pipeline files of a folder: those that are valid, and every problem of those that are not."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -9,13 +9,17 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from penstock.config.answers import OverAnswers, is_over_answers, linked, without_slack
+from penstock.config.answers import OverAnswers, without_slack
+from penstock.config.guest import Guest
+from penstock.config.linked import LinkedPipeline
+from penstock.config.links import linked, model_of
 from penstock.config.pipeline import Pipeline
-from penstock.config.problems import ConfigProblem, Loc, dots, line_in, problem_in
+from penstock.config.problems import ConfigProblem, Loc, line_in, problem_in
 from penstock.config.side import SideConfig
 from penstock.config.snapshots import wrong_snapshots
-from penstock.config.step import Given, StepConfig, code_of, config_of, kind_of
-from penstock.config.streams import SeveralSources, several, wrong_stream
+from penstock.config.step import StepConfig, config_of, kind_of
+from penstock.config.streams import SeveralSources, several
+from penstock.config.wrong_steps import wrong_steps
 from penstock.config.yaml_file import Unreadable, read_yaml
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.measure import ColumnType
@@ -81,16 +85,28 @@ class Catalog:
     def pipeline(self, name: str, digest: str | None = None) -> Pipeline:
         """The pipeline of that name.
 
+        Args:
+            name: of the pipeline.
+            digest: of what a job was scheduled for: the file, or what that says of the log; none:
+                whatever it says.
+
         Raises:
             UnknownPipelineError: there is none, or its file has problems.
-            ConfigDriftError: ``digest`` is given and the file says something else by now.
+            ConfigDriftError: the file says something else by now.
         """
         for pipeline in self.pipelines:
             if pipeline.name == name:
-                if digest is not None and digest != pipeline.digest:
+                if digest is not None and digest not in {pipeline.digest, pipeline.log_digest}:
                     raise ConfigDriftError(name, digest, pipeline.digest)
                 return pipeline
         raise UnknownPipelineError(name, tuple(p.name for p in self.pipelines))
+
+
+def file_state(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Changes when a pipeline file does; much cheaper than reading them."""
+    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    states = ((file, file.stat()) for file in files)
+    return tuple((file.name, state.st_mtime_ns, state.st_size) for file, state in states)
 
 
 def spec_of(pipeline: Pipeline, step: str) -> StepSpec:
@@ -127,24 +143,28 @@ def read_pipeline(
         if name in content
     ]
     content |= {"name": path.stem, "path": path}
-    model = SeveralSources if "sources" in content else Pipeline
-    if is_over_answers(content):
-        model, twice = OverAnswers, [*twice, *without_slack(content, path, lines)]
+    model = model_of(content) or (SeveralSources if "sources" in content else Pipeline)
+    if model is OverAnswers:
+        twice += without_slack(content, path, lines)
     try:
         pipeline = model.model_validate(content)
     except ValidationError as wrong:
         found = [problem_in(dict(e), path, lines, model) for e in wrong.errors()]
+        if model is Guest:  # whose columns are not known by itself
+            return None, sorted([*twice, *found], key=lambda p: p.line)
         steps, types = _readable_steps(content), _readable_types(content)
-        found += _expressions(steps, types, _readable_sides(content), path, lines)
+        found += wrong_steps(steps, types, _readable_sides(content), path, lines)
         return None, sorted([*twice, *found], key=lambda p: p.line)
+    if isinstance(pipeline, Guest):
+        return (None, twice) if twice else (pipeline, [])
     types = {stream: intake.types for stream, intake in pipeline.intakes.items()}
     problems = [
         *twice,
         *several(pipeline, lines),
-        *_expressions(pipeline.steps, types, {**pipeline.sides}, path, lines),
+        *wrong_steps(pipeline.steps, types, {**pipeline.sides}, path, lines),
         *wrong_snapshots(pipeline.snapshots, types, path, lines),
     ]
-    if not isinstance(pipeline, OverAnswers):  # whose steps are not known by themselves
+    if not isinstance(pipeline, LinkedPipeline):  # whose steps are not known by themselves
         problems = problems or [*_kept_too_short(pipeline, lines), *_kept_for_ever(pipeline, lines)]
     return (None, problems) if problems else (pipeline, [])
 
@@ -208,29 +228,3 @@ def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:
         except ValidationError:  # reported with the whole file
             continue
     return found
-
-
-def _expressions(
-    steps: Mapping[str, StepConfig],
-    types: Mapping[str, Mapping[str, ColumnType]],
-    sides: Mapping[str, SideTable | None],
-    path: Path,
-    lines: dict[Loc, int],
-) -> list[ConfigProblem]:
-    """What is wrong with steps; ``types``: of the declared columns, by stream."""
-    problems = []
-    wrong = {f"load.{name}" for name, side in sides.items() if side is None}
-    right = {name: side for name, side in sides.items() if side is not None}
-    for name, step in steps.items():
-        if astray := wrong_stream(step, [*types]):
-            loc: Loc = ("steps", name, "stream")
-            problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), *astray))
-            continue
-        some = tuple(types[one] for one in step.streams or types)
-        known = {n: kind for one in some for n, kind in one.items()}
-        for part, said in step.problems(Given(known, right, code_of(path), some)):
-            if part in wrong:  # once is enough
-                continue
-            loc = ("steps", name, *part.split("."))
-            problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), said))
-    return problems

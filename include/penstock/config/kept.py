@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
-from penstock.config.answers import OverAnswers, linked
 from penstock.config.catalog import Catalog, read_pipeline
+from penstock.config.linked import LinkedPipeline
+from penstock.config.links import linked
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 
@@ -45,8 +46,8 @@ def keep(settings: Settings, catalog: Catalog) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             found, _ = read_pipeline(pipeline.path, fresh)
-            if isinstance(found, OverAnswers) and isinstance(pipeline, OverAnswers):
-                found.link(pipeline.above, pipeline.over)
+            if isinstance(found, LinkedPipeline) and isinstance(pipeline, LinkedPipeline):
+                found.link(pipeline.other)
             if found is not None and found.digest == pipeline.digest:
                 fresh.replace(copy)
         finally:

@@ -7,8 +7,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from penstock.config.intake import RESERVED, Intake
 from penstock.config.model import Name
-from penstock.config.pipeline import RESERVED, Intake, Pipeline
+from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 from penstock.config.step import StepConfig
 from penstock.core.measure import ColumnType

@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from penstock.config.pipeline import Ambiguous, History, Intake, Pipeline
+from penstock.config.intake import Ambiguous, History, Intake
+from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.control.explanation import ColumnPlan, Explanation, PlacePlan, StepPlan, WindowPlan
 from penstock.control.schedule import dags

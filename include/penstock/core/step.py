@@ -39,7 +39,7 @@ class StepSpec(ABC):
     """What a step answers, and how long it waits; each kind adds what it answers with.
 
     Attributes:
-        name: unique within the pipeline.
+        name: unique within its pipeline.
         keys: the columns answered for one by one; empty: one answer a window.
         where: keeps the records for which it is true; none: all.
         window: the spans of event time answered for.
@@ -48,6 +48,7 @@ class StepSpec(ABC):
         shed: what it may leave to the correction under load, not part of the fingerprint; none:
             nothing.
         above: whose answers its records are; none: they are events.
+        guest: the pipeline that asks, where that is not the one whose log it is; else empty.
     """
 
     kind: ClassVar[str]
@@ -74,6 +75,12 @@ class StepSpec(ABC):
     streams: tuple[str, ...] = field(default=(), kw_only=True)
     shed: Shedding | None = field(default=None, kw_only=True)
     above: Above | None = field(default=None, kw_only=True)
+    guest: str = field(default="", kw_only=True)
+
+    @property
+    def id(self) -> str:
+        """What it is called on its log, and by its tables: other pipelines may ask there, too."""
+        return f"{self.guest}.{self.name}" if self.guest else self.name
 
     @property
     @abstractmethod

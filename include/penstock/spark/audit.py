@@ -111,7 +111,7 @@ class Audit:
         """The stretch of older ground to cover again; none: everything is."""
         why = contradicted(footing, self.tables, step, opened.at, opened.planned)
         if why:
-            log.info("everything is audited step=%s why=%s", step.name, why)
+            log.info("everything is audited step=%s why=%s", step.id, why)
             return None
         old = older(self.tables, step, opened.at, footing)
         return None if old.is_all(footing.head) else old

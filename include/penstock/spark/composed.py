@@ -55,11 +55,11 @@ class OverComparison(Comparison):
             at: position of a step of its.
             runs: first and last starts of the windows, us.
         """
-        above, source = pipeline.over, Tables(tables.lake, pipeline.source.pipeline)
+        above, source = pipeline.over, Tables(tables.lake, pipeline.other.log)
         there = as_taken(source, above, taken_at(tables, at.sealed.block))
         size, own = self.step.window.size, above.window.size
         wider = [(first - own + 1, last + size) for first, last in runs]
-        found = _answered(self._records(pipeline.above, source, above, there, wider), above)
+        found = _answered(self._records(pipeline.other, source, above, there, wider), above)
         closed = F.unix_micros("window_start") + F.lit(own) <= F.lit(there.sealed.state.watermark)
         found = _waiting(self.frames, found.where(closed), source, above, there)
         last = F.timestamp_micros(F.unix_micros("window_start") + F.lit(own - 1))

@@ -71,7 +71,7 @@ class Corrector:
         planner.finish(plan, total, changed)
         log.info(
             "corrected step=%s plan=%d reason=%s through_seq=%d answers=%d changed=%d",
-            self.step.name, plan.number, plan.reason, plan.through_seq, total, changed,
+            self.step.id, plan.number, plan.reason, plan.through_seq, total, changed,
         )  # fmt: skip
         return Corrected(total, changed)
 

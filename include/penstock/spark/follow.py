@@ -1,5 +1,7 @@
 """A step's way through the log: which blocks a micro-batch takes, and the watermarks in them."""
 
+import pickle
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +44,22 @@ class StepStart:
     step: StepSpec
     generation: Generation
 
+    @property
+    def run(self) -> tuple[str, int]:
+        """Tells it from others of the log, and from what ran before it of the step."""
+        return self.step.id, self.generation.number
+
+    def to_text(self) -> str:
+        """For a message to where its state is kept."""
+        return b64encode(pickle.dumps(self, 5)).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> "StepStart":
+        """Read back what ``to_text`` wrote in this application."""
+        found = pickle.loads(b64decode(text))  # noqa: S301  written by this application
+        assert isinstance(found, cls)  # noqa: S101
+        return found
+
     def offset(self, shards: Sequence[int]) -> StepOffset:
         """Where the generation stands before its first micro-batch."""
         g = self.generation
@@ -70,6 +88,10 @@ class Waiting:
     def last(self) -> int:
         """Last position that waits; -1: nothing does."""
         return self._blocks[-1].last_seq if self._blocks else -1
+
+    def holds(self, block: int) -> bool:
+        """Whether it knows the blocks from one on."""
+        return block >= self._first
 
     def forget(self, block: int) -> None:
         """Leave out the blocks before one."""
@@ -140,7 +162,7 @@ class Follower:
         version = self.decisions.refresh().version()
         if version != self._known[0]:
             step = self.start.step
-            changes = tuple(slack_changes(self.tables, step.name))
+            changes = tuple(slack_changes(self.tables, step.id))
             self._known = version, changes, sheds_of(self.decisions, step, self._epoch)
         return self._known[1:]
 

@@ -24,7 +24,7 @@ def propose_threshold(tables: Tables, pipeline: Pipeline, step: StepSpec, clock:
     if quality is None or tuning is None:
         return
     found = figures(tables, pipeline, step)
-    now = in_force(decisions_of(Table(tables.decisions()), step.name))
+    now = in_force(decisions_of(Table(tables.decisions()), step.id))
     if found is None or now is None or now.tuning is None or now.policy is not step.slack.policy:
         return
     threshold = found.threshold(quality, step.judged)
@@ -32,4 +32,4 @@ def propose_threshold(tables: Tables, pipeline: Pipeline, step: StepSpec, clock:
         return
     spec = replace(step.slack, tuning=replace(tuning, threshold=threshold))
     propose(tables, step, spec, str(found), clock)
-    log.info("step=%s proposed threshold=%.4f %s", step.name, threshold, found)
+    log.info("step=%s proposed threshold=%.4f %s", step.id, threshold, found)

@@ -1,4 +1,8 @@
-"""Starts a streaming query: some steps of a pipeline over one scan of its log."""
+"""A streaming query: some steps over one scan of their log, which come and go while it runs."""
+
+import threading
+import time
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -11,83 +15,167 @@ from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.place import path_of
+from penstock.core.step import StepSpec
 from penstock.lake.history.checkpoint import drop_later_state, read_checkpoint
+from penstock.lake.history.generation import Generation
 from penstock.lake.history.registry import Registry
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.tables import Tables
 from penstock.spark.cores import cores_at_work, partitioned
 from penstock.spark.follow import StepStart
 from penstock.spark.results import Writer
+from penstock.spark.roster import Roster
 from penstock.spark.sink import QuerySink, StandsStill, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.state_host import StateHost
 
-RUNS = "runs"
-"""In the checkpoint: what a kind keeps beside Spark's own state."""
+RUNS, ROSTER = "runs", "roster"
+"""In the checkpoint: what a kind keeps beside Spark's own state, and which steps there are."""
+MANY = 32
+"""Steps for which there are shards at least: how many will come nobody knows."""
 
 
-def start_query(
-    spark: SparkSession,
-    tables: Tables,
-    pipeline: Pipeline,
-    query: str,
-    clock: Clock,
-    told: Told,
-    stands_still: StandsStill,
-    bounds: Bounds | None = None,
-    *,
-    shards: int = 0,
-) -> StreamingQuery:
-    """Start or go on with a query.
+class LogQuery:
+    """One query that runs.
 
     Args:
         spark: the session.
-        tables: of the pipeline.
-        pipeline: its file.
-        query: one of its queries.
+        tables: of the log.
+        pipeline: whose log it is.
+        query: its name.
         clock: tells when something was published.
         told: gets each row of ``control`` once it is committed.
         stands_still: gets the name of a step that cannot go on, and why.
         bounds: of the size of micro-batches; none: the pipeline's.
         shards: into how many the state of each step is to be cut; 0: as it is, or a core each.
     """
-    steps, events = pipeline.queries[query], tables.events(pipeline.types)
-    begun = Registry(tables, clock, pipeline, shards).start(query, steps)
-    drop_later_state(read_checkpoint(begun.checkpoint))
-    cores = cores_at_work(spark)
-    number = begun.shards or cores
-    starts = tuple(StepStart(step, begun.generations[step.name]) for step in steps)
-    spec = SourceSpec(
-        tables=tables,
-        events=events,
-        starts=starts,
-        shards=balanced_shards(spark, number, len(steps)),
-        tasks=cores,
-        bounds=bounds or pipeline.micro_batch.bounds,
-    )
-    spark.dataSource.register(LogSource)
-    rows = spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
-    reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
-        statefulProcessor=StateHost(
-            steps,
-            Writer(tables, starts, clock).packets,
-            path_of(begun.checkpoint) / RUNS,
-            SideReader(tables),
-        ),
-        outputStructType=from_arrow_schema(PACKET),
-        outputMode="Append",
-        timeMode="None",
-    )
-    sinks = [StepSink(tables, step, begun.generations[step.name], clock) for step in steps]
-    reached("speed start")
-    with partitioned(spark, number):
-        return (
-            reduced.writeStream.queryName(query)
-            .option("checkpointLocation", begun.checkpoint)
-            .outputMode("append")
-            .foreachBatch(QuerySink(sinks, told, stands_still))
-            .start()
+
+    streaming: StreamingQuery
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        tables: Tables,
+        pipeline: Pipeline,
+        query: str,
+        clock: Clock,
+        told: Told,
+        stands_still: StandsStill,
+        bounds: Bounds | None = None,
+        *,
+        shards: int = 0,
+    ) -> None:
+        self.spark, self.tables, self.pipeline, self.name = spark, tables, pipeline, query
+        self.clock, self.bounds = clock, bounds or pipeline.micro_batch.bounds
+        self.registry = Registry(tables, clock, pipeline, shards)
+        self.sink = QuerySink(told, stands_still)
+        self._starts: dict[str, StepStart] = {}
+        self._roster: Roster | None = None
+
+    @property
+    def steps(self) -> tuple[StepSpec, ...]:
+        """That it runs now."""
+        return tuple(start.step for start in self._starts.values())
+
+    def start(self, steps: Sequence[StepSpec]) -> StreamingQuery:
+        """Start it, or go on with it, with some steps."""
+        begun = self.registry.start(self.name, steps)
+        drop_later_state(read_checkpoint(begun.checkpoint))
+        cores, folder = cores_at_work(self.spark), path_of(begun.checkpoint)
+        number = begun.shards or cores
+        self._roster = Roster(folder / ROSTER)
+        for step in steps:
+            self._take(step, begun.generations[step.id])
+        self._roster.write([*self._starts.values()])
+        spec = SourceSpec(
+            tables=self.tables,
+            events=self.tables.events(self.pipeline.types),
+            roster=self._roster.path,
+            shards=balanced_shards(self.spark, number, max(len(steps), MANY)),
+            tasks=cores,
+            bounds=self.bounds,
         )
+        self.spark.dataSource.register(LogSource)
+        rows = self.spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
+        hand, sides = Writer(self.tables, self.clock).packets, SideReader(self.tables)
+        reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
+            statefulProcessor=StateHost(hand, folder / RUNS, sides),
+            outputStructType=from_arrow_schema(PACKET),
+            outputMode="Append",
+            timeMode="None",
+        )
+        reached("speed start")
+        with partitioned(self.spark, number):
+            self.streaming = (
+                reduced.writeStream.queryName(self.name)
+                .option("checkpointLocation", begun.checkpoint)
+                .outputMode("append")
+                .foreachBatch(self.sink)
+                .start()
+            )
+        return self.streaming
+
+    def add(self, step: StepSpec) -> None:
+        """Take a step in, or its new definition; the others do not notice."""
+        assert self._roster is not None  # noqa: S101  it runs
+        self._take(step, self.registry.join(step))
+        self._roster.write([*self._starts.values()])
+
+    def remove(self, step: str) -> None:
+        """Let a step go; the others do not notice."""
+        assert self._roster is not None  # noqa: S101  it runs
+        del self._starts[step]
+        self._roster.write([*self._starts.values()])
+        self.sink.drop(step)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it has neither ended, nor done a micro-batch, nor found nothing to do."""
+        return self.streaming.isActive and self.done < 0 and not self._waits
+
+    @property
+    def done(self) -> int:
+        """Number of the last micro-batch that is done; -1: none in this run."""
+        progress = self.streaming.lastProgress
+        return -1 if progress is None else int(progress["batchId"])
+
+    @property
+    def ended(self) -> bool:
+        """Whether it runs no more."""
+        return self.streaming.exception() is not None or not self.streaming.isActive
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory that its states take, after its last micro-batch."""
+        progress = self.streaming.lastProgress
+        operators = [] if progress is None else progress.get("stateOperators", [])
+        return sum(int(each["memoryUsedBytes"]) for each in operators)
+
+    def finish(self, until: float, since: int) -> None:
+        """Let the running micro-batch finish, then stop.
+
+        Args:
+            until: of the clock that only rises, s: it is not waited for longer.
+            since: the last one that was done when the end was asked for.
+        """
+        while (
+            self.streaming.isActive
+            and self.streaming.status["isTriggerActive"]
+            and time.monotonic() < until
+        ):
+            if self._waits or self.done != since:  # a backlog waits
+                break
+            threading.Event().wait(0.02)
+        self.streaming.stop()
+
+    @property
+    def _waits(self) -> bool:
+        return bool(self.streaming.status["message"].startswith("Waiting"))
+
+    def _take(self, step: StepSpec, generation: Generation) -> None:
+        """Its sink first: what the source gives of it is written."""
+        self._starts[step.id] = StepStart(step, generation)
+        self.sink.add(StepSink(self.tables, step, generation, self.clock))
 
 
 def balanced_shards(
@@ -100,7 +188,7 @@ def balanced_shards(
         partitions: of the shuffle.
         steps: of the query; there are ids for many more: a checkpoint may know former ones.
     """
-    ids = spark.range(64 * partitions * max(steps, 1))
+    ids = spark.range(64 * partitions * steps)
     rows = ids.groupBy(F.expr(f"pmod(hash(id), {partitions})").alias("p")).agg(
         F.sort_array(F.collect_list("id")).alias("ids")
     )

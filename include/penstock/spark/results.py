@@ -6,7 +6,6 @@ file is no row before the driver's commit names it. A task that Spark repeats wr
 and only the one whose message arrives is named: maintenance removes the others after a day.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -101,29 +100,30 @@ class Writer:
     """Hands a shard's results over in a reducer's task: as rows, or written.
 
     Args:
-        tables: of the pipeline.
-        starts: of the query's steps.
+        tables: of the log.
         clock: tells when something was written.
     """
 
-    def __init__(self, tables: Tables, starts: Sequence[StepStart], clock: Clock) -> None:
-        self._rows = {start.step.name: StepRows(tables, start.step) for start in starts}
-        self._epochs = {start.step.name: start.generation.epoch for start in starts}
-        self._clock, self._large = clock, LARGE  # of the driver: it travels with this
+    def __init__(self, tables: Tables, clock: Clock) -> None:
+        self._tables, self._clock = tables, clock
+        self._large = LARGE  # of the driver: it travels with this
 
-    def packets(self, shard: int, kind: int, partials: pa.Table, tick: Tick) -> pa.Table:
+    def packets(
+        self, shard: int, kind: int, partials: pa.Table, tick: Tick, start: StepStart
+    ) -> pa.Table:
         """What the driver gets of the results of one kind."""
         if partials.nbytes < self._large or not partials.num_rows:
             return packets(shard, kind, partials)
         try:
-            told = {"rows": partials.num_rows, "file": asdict(self._written(kind, partials, tick))}
+            written = self._written(kind, partials, tick, start)
+            told = {"rows": partials.num_rows, "file": asdict(written)}
         except (TerminalError, UnwrittenError) as failed:  # the driver says it, of this step alone
             told = {"error": str(failed), "terminal": isinstance(failed, TerminalError)}
         return message(shard, WRITTEN, {"kind": kind, **told})
 
-    def _written(self, kind: int, partials: pa.Table, tick: Tick) -> AddAction:
-        of, at = self._rows[tick.step], tick.at
-        stamp = Stamp(at.generation, self._epochs[tick.step], at.number, self._clock.now())
+    def _written(self, kind: int, partials: pa.Table, tick: Tick, start: StepStart) -> AddAction:
+        of, at = StepRows(self._tables, start.step), tick.at
+        stamp = Stamp(at.generation, start.generation.epoch, at.number, self._clock.now())
         spec = of.specs[kind]
         rows = of.of(kind, partials, stamp)
         reached("before result")

@@ -3,7 +3,7 @@
 Records are pre-aggregated before a row reaches Spark. Source: Mars (pre-aggregation in the mapper).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,7 +12,16 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
 from penstock.columns.marks import Marks
-from penstock.columns.packets import CLASSES, EXCLUDED, PARTIAL, SEED, TICK, message, packets
+from penstock.columns.packets import (
+    CLASSES,
+    EXCLUDED,
+    PARTIAL,
+    SEED,
+    STEP,
+    TICK,
+    message,
+    packets,
+)
 from penstock.columns.types import INSTANT
 from penstock.core.crash import reached
 from penstock.core.step import STREAM, StepSpec
@@ -35,14 +44,14 @@ class Work:
     """What a step wants of some records.
 
     Attributes:
-        step: its name.
+        step: the step.
         shards: ids of the keys that hold its state.
         marks: watermarks in force at their positions.
         seed: the watermark of the start whose state is rebuilt from them, us; none: they are new.
         revised: of a history of answers the newest revisions, as ``log.revisions`` gives them.
     """
 
-    step: str
+    step: StepSpec
     shards: tuple[int, ...]
     marks: Marks
     seed: int | None = None
@@ -51,13 +60,17 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Part(InputPartition):
-    """What one task reads: positions [first, last] in some files, and what it tells the shards."""
+    """What one task reads: positions [first, last] in some files, and what it tells the shards.
+
+    Attributes:
+        ticks: for the shards of each step, with the step as text.
+    """
 
     first: int
     last: int
     paths: tuple[str, ...]
     works: tuple[Work, ...]
-    ticks: tuple[Tick, ...] = ()
+    ticks: tuple[tuple[Tick, str], ...] = ()
 
 
 def cut(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
@@ -70,22 +83,20 @@ def cut(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     return [(a, b - 1) for a, b in pairwise(bounds) if b > a]
 
 
-def scan(
-    part: Part, events: TableSpec, steps: Mapping[str, StepSpec], sides: Sides
-) -> Iterator[pa.RecordBatch]:
+def scan(part: Part, events: TableSpec, sides: Sides) -> Iterator[pa.RecordBatch]:
     """Partials of one part by step and shard, after a message to each shard that it tells.
 
     Args:
         part: which.
         events: the table.
-        steps: by name.
         sides: side data.
     """
     reached("speed read")
-    for tick in part.ticks:
+    for tick, step in part.ticks:
         for shard in tick.at.shards:
+            yield from message(shard, STEP, {"start": step}).to_batches()
             yield from message(shard, TICK, tick.to_json()).to_batches()
-    mapping = [_Mapping(steps[work.step], work, sides) for work in part.works]
+    mapping = [_Mapping(work, sides) for work in part.works]
     for piece in _pieces(part, events, [each.step for each in mapping]):
         for each in mapping:
             yield from each.take(piece)
@@ -96,8 +107,8 @@ def scan(
 class _Mapping:
     """One step's mapper of a task, or one after the other: a part of each record may be kept."""
 
-    def __init__(self, step: StepSpec, work: Work, sides: Sides) -> None:
-        self.step, self.work, self.sides = step, work, sides
+    def __init__(self, work: Work, sides: Sides) -> None:
+        self.step, self.work, self.sides = work.step, work, sides
         self._begin()
 
     def _begin(self) -> None:

@@ -2,12 +2,12 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.shedding import Behind, Shedder
+from penstock.core.step import StepSpec
 from penstock.lake.log.proposed import shed
 from penstock.lake.log.sheds import in_force, owner
 from penstock.lake.storage.commit import ConflictError, Table
@@ -28,18 +28,18 @@ class _Step:
 
 
 class ShedWatch:
-    """Of one pipeline's steps; one that the file lets shed no more goes back to nothing.
+    """Of the steps on a log; one that its file lets shed no more goes back to nothing.
 
     Args:
-        tables: of the pipeline.
-        pipeline: its file.
+        tables: of the log.
+        steps: the steps.
         clock: tells when something was asked for.
     """
 
-    def __init__(self, tables: Tables, pipeline: Pipeline, clock: Clock) -> None:
+    def __init__(self, tables: Tables, steps: Sequence[StepSpec], clock: Clock) -> None:
         self._tables, self._clock, self._due = tables, clock, 0.0
         decisions = Table(tables.decisions())
-        known = {s.name: (s.shed, in_force(decisions, s.name)) for s in pipeline.specs if s.sheds}
+        known = {s.id: (s.shed, in_force(decisions, s.id)) for s in steps if s.sheds}
         self._steps = {
             name: _Step(Shedder(*both)) for name, both in known.items() if both[0] or both[1]
         }

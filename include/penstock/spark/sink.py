@@ -48,18 +48,26 @@ class QuerySink:
     """What ``foreachBatch`` calls: hands each step its part of a micro-batch.
 
     A step's commits are in order; those of several steps wait for the disk at the same time.
+    Nothing is written of a step that has gone meanwhile.
 
     Args:
-        sinks: of the steps.
         told: gets a step's name and its row of ``control``, once that is committed.
         stands_still: gets the name of a step that cannot go on before a person has changed
             something, and why; the others do.
     """
 
-    def __init__(self, sinks: Sequence["StepSink"], told: Told, stands_still: StandsStill) -> None:
-        self._sinks = {sink.step.name: sink for sink in sinks}
+    def __init__(self, told: Told, stands_still: StandsStill) -> None:
+        self._sinks: dict[str, StepSink] = {}
         self._told, self._stands_still = told, stands_still
         self._writers = ThreadPoolExecutor(WRITERS, "sink")
+
+    def add(self, sink: "StepSink") -> None:
+        """Write for a step, and no more for what ran before it of the same step."""
+        self._sinks[sink.step.id] = sink
+
+    def drop(self, step: str) -> None:
+        """Write no more for a step."""
+        self._sinks.pop(step, None)
 
     def __call__(self, frame: DataFrame, _number: int) -> None:
         """Write one micro-batch; exactly one action runs on the stateful plan."""
@@ -70,7 +78,7 @@ class QuerySink:
             told.setdefault(status.tick.step, []).append(status)
         written: dict[str, Future[dict[str, Any]]] = {}
         for name, statuses in told.items():  # none, where Spark ran a micro-batch without data
-            if (sink := self._sinks.get(name)) is not None:
+            if (sink := self._sinks.get(name)) is not None and sink.takes(statuses):
                 shards = pa.array(statuses[0].tick.at.shards, pa.int64())
                 mine = rows.filter(pc.is_in(rows["shard"], shards))
                 written[name] = self._writers.submit(sink.write, mine, statuses)
@@ -79,7 +87,7 @@ class QuerySink:
             try:
                 self._told(name, row.result())
             except TerminalError as failed:
-                del self._sinks[name]
+                self.drop(name)
                 self._stands_still(name, str(failed))
 
 
@@ -95,6 +103,10 @@ class StepSink:
         self.registry = Table(tables.registry())
         self.blocks = Table(tables.blocks())
         self._before = (-1, 0, 0, 0)
+
+    def takes(self, told: Sequence[Status]) -> bool:
+        """Whether shards speak of this generation: one may have ended just now."""
+        return told[0].tick.at.generation == self.generation
 
     def write(self, received: pa.Table, told: Sequence[Status]) -> dict[str, Any]:
         """Write the step's part of a micro-batch; returns its row of ``control``.
@@ -135,7 +147,7 @@ class StepSink:
         """Write down which records the step leaves out."""
         if not (count := found.num_rows):
             return
-        log.warning("step %s leaves out %d records, the first: %s", self.step.name, count,
+        log.warning("step %s leaves out %d records, the first: %s", self.step.id, count,
                     found["reason"][0].as_py())  # fmt: skip
         columns = {
             **dict(zip(found.column_names, found.columns, strict=True)),
@@ -150,10 +162,10 @@ class StepSink:
     def _fence(self) -> None:
         """Stop a query that a newer generation has replaced: its rows would not count."""
         self.registry.refresh()
-        newest = self.registry.last(f"registry:{self.step.name}")
+        newest = self.registry.last(f"registry:{self.step.id}")
         if newest != self.generation:
             raise FencedError(
-                f"{self.step.name}: generation {self.generation} was replaced by {newest}"
+                f"{self.step.id}: generation {self.generation} was replaced by {newest}"
                 " (a preload, or another host); starting again goes on with the new one"
             )
 

@@ -10,6 +10,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import Follower, StepStart, Waiting
 from penstock.spark.nodes import Tasks
+from penstock.spark.roster import Roster
 from penstock.spark.scan import Part, Work, cut, scan
 from penstock.spark.tick import Tick
 
@@ -50,7 +52,7 @@ class SourceSpec:
     Attributes:
         tables: where the log lies.
         events: the table of events as the pipeline file declares it.
-        starts: the steps.
+        roster: file that says which steps there are.
         shards: ids for shards, enough for every step; those of one step lie in different tasks.
         tasks: into how many tasks a micro-batch is cut, where no cluster tells of its nodes.
         bounds: of the records at which a micro-batch takes no further block.
@@ -58,7 +60,7 @@ class SourceSpec:
 
     tables: Tables
     events: TableSpec
-    starts: tuple[StepStart, ...]
+    roster: Path
     shards: tuple[tuple[int, ...], ...]
     tasks: int
     bounds: Bounds
@@ -98,6 +100,8 @@ class LogReader(DataSourceStreamReader):
     def __init__(self, spec: SourceSpec) -> None:
         self.spec = spec
         self._events: Table | None = None
+        self._roster = Roster(spec.roster)
+        self._times: dict[tuple[str, ...], EventTimes] = {}
         self._followers: list[Follower] = []
         self._waiting: Waiting | None = None
         self._tasks: Tasks | None = None
@@ -118,8 +122,10 @@ class LogReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
         """The end of the next micro-batch; of a step that has nothing to do, where it stands."""
-        self._open()
+        self._look()
         begins, asked = Offset.from_json(start), time.monotonic()
+        if not self._followers:
+            return start
         former = begins.size or BatchSize.first(self.spec.bounds)
         before = self._before(begins)
         waiting = self._blocks(min(at.block for at in before.values()))
@@ -127,7 +133,7 @@ class LogReader(DataSourceStreamReader):
         if waiting.last < first + former.records:
             waiting.look()
         self._found = self._sized(begins, former, asked, waiting.last - first)
-        after = {f.start.step.name: f.next(before[f.start.step.name], waiting)
+        after = {f.start.step.id: f.next(before[f.start.step.id], waiting)
                  for f in self._followers}  # fmt: skip
         if after == before:
             return start
@@ -153,26 +159,26 @@ class LogReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:  # type: ignore[override]
         """The tasks of a micro-batch; the first also tells what the whole is about."""
-        self._open()
+        self._look()
         assert self._events is not None  # noqa: S101
         reached("speed cut")
         delta = self._events.refresh()
         files = data_files(delta, "arrival_seq")
-        read = {name for start in self.spec.starts for name in start.step.streams}
+        read = {name for f in self._followers for name in f.start.step.streams}
         files = of_streams(delta, files, replace(self.spec.events, streams=tuple(read)))
         ends = Offset.from_json(end)
         moves = [*self._moves(Offset.from_json(start), ends)]
         wanted: dict[tuple[int, int], list[Work]] = {}
         for begun, before, after in moves:
-            name, shards = begun.step.name, after.shards
-            own = Work(name, shards, Marks.from_text(after.marks))
+            step, shards = begun.step, after.shards
+            own = Work(step, shards, Marks.from_text(after.marks))
             wanted.setdefault((before.seq + 1, after.seq), []).append(own)
             if after.number == 0:
-                seed = Work(name, shards, self._past(begun), seed=before.state.watermark,
+                seed = Work(step, shards, self._past(begun), seed=before.state.watermark,
                             revised=self._revised(begun))  # fmt: skip
                 wanted.setdefault((-1, before.seq), []).append(seed)
         parts = [part for span, works in wanted.items() for part in self._cut(span, works, files)]
-        ticks = tuple(_tick(*move, ends) for move in moves)
+        ticks = tuple((_tick(*move, ends), move[0].to_text()) for move in moves)
         first, *rest = parts or [Part(0, -1, (), ())]
         return [replace(first, ticks=ticks), *rest]
 
@@ -195,34 +201,39 @@ class LogReader(DataSourceStreamReader):
 
     def read(self, partition: Part) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Partials of one part; the first part's begin with a message to each shard."""
-        steps = {start.step.name: start.step for start in self.spec.starts}
-        return scan(partition, self.spec.events, steps, SideReader(self.spec.tables))
+        return scan(partition, self.spec.events, SideReader(self.spec.tables))
 
     def _log(self, streams: tuple[str, ...]) -> Table:
         """The events of some streams; none: of the only one."""
         assert self._events is not None  # noqa: S101
         return Table(replace(self.spec.events, streams=streams)) if streams else self._events
 
-    def _open(self) -> None:
-        """Tables are opened in the process that uses them: deltalake does not survive a fork."""
-        if self._events is not None:
+    def _look(self) -> None:
+        """See which steps there are.
+
+        Tables are opened in the process that uses them: deltalake does not survive a fork.
+        """
+        if self._events is None:
+            self._events = Table(self.spec.events)
+            self._tasks = Tasks(self.spec.tasks, Settings())
+        if (starts := self._roster.news()) is None:
             return
-        tables = self.spec.tables
-        self._events, decisions = Table(self.spec.events), Table(tables.decisions())
-        logs = {some: self._log(some) for some in {s.step.streams for s in self.spec.starts}}
-        times = {streams: EventTimes(log) for streams, log in logs.items()}
-        self._tasks = Tasks(self.spec.tasks, Settings())
-        self._followers = [
-            Follower(start, tables, times[start.step.streams], decisions, self._take)
-            for start in self.spec.starts
-        ]
+        known = {follower.start.run: follower for follower in self._followers}
+        self._followers = [known.get(start.run) or self._follower(start) for start in starts]
+
+    def _follower(self, start: StepStart) -> Follower:
+        streams, tables = start.step.streams, self.spec.tables
+        if streams not in self._times:
+            self._times[streams] = EventTimes(self._log(streams))
+        times, decisions = self._times[streams], Table(tables.decisions())
+        return Follower(start, tables, times, decisions, self._take)
 
     def _before(self, offset: Offset) -> dict[str, StepOffset]:
         """Where each step stands; one that has just begun gets shards that nobody uses."""
         found: dict[str, StepOffset] = {}
         used = {shard for at in offset.steps.values() for shard in at.shards}
-        for start in self.spec.starts:
-            name = start.step.name
+        for start in (follower.start for follower in self._followers):
+            name = start.step.id
             at = offset.of(name, start.generation.number)
             if at is None:
                 free = next(ids for ids in self.spec.shards if used.isdisjoint(ids))
@@ -233,7 +244,7 @@ class LogReader(DataSourceStreamReader):
 
     def _blocks(self, first: int) -> Waiting:
         """Spark repeats a logged micro-batch without asking: blocks may have been passed."""
-        if self._waiting is None:
+        if self._waiting is None or not self._waiting.holds(first):  # a step came that is behind
             self._waiting = Waiting(self.spec.tables, first)
         self._waiting.forget(first)
         return self._waiting
@@ -252,8 +263,8 @@ class LogReader(DataSourceStreamReader):
 
         What is repeated for a generation that was replaced since does nothing.
         """
-        for start in self.spec.starts:
-            name, number = start.step.name, start.generation.number
+        for start in (follower.start for follower in self._followers):
+            name, number = start.step.id, start.generation.number
             at = after.of(name, number)
             if at is not None and at != (was := before.of(name, number)):
                 yield start, was or start.offset(at.shards), at
@@ -267,6 +278,6 @@ class LogReader(DataSourceStreamReader):
 
 
 def _tick(start: StepStart, before: StepOffset, after: StepOffset, ends: Offset) -> Tick:
-    name, records = start.step.name, after.seq - before.seq
+    name, records = start.step.id, after.seq - before.seq
     size = 0 if ends.size is None else ends.size.records
     return Tick(name, before.state.watermark, records, after, size, ends.reason)

@@ -5,7 +5,7 @@ micro-batch in a Python state store.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,21 +23,22 @@ from penstock.columns.packets import (
     PARTIAL,
     SEED,
     STATUS,
+    STEP,
     TICK,
     message,
     messages_in,
     table_in,
 )
-from penstock.core.step import StepSpec
 from penstock.kinds.classes import Classes
-from penstock.kinds.frame import frame_of
+from penstock.kinds.frame import Reducer, frame_of
 from penstock.kinds.side import Sides
+from penstock.spark.follow import StepStart
 from penstock.spark.tick import Status, Tick
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SPARE = 256 << 20
 """Bytes that a worker may keep of one micro-batch for the next; only a seed takes more."""
-Hand: TypeAlias = Callable[[int, int, pa.Table, Tick], pa.Table]
+Hand: TypeAlias = Callable[[int, int, pa.Table, Tick, StepStart], pa.Table]
 """Shard, kind, results, and what the shard was told, to packets."""
 
 
@@ -48,27 +49,22 @@ def held() -> int:
 
 
 class StateHost(StatefulProcessor):
-    """Hands each shard's packets to the reducer of its step.
+    """Hands each shard's packets to the reducer of its step, which comes with them.
 
     Args:
-        steps: of the query.
         hand: makes packets of a shard's results of one kind.
         folder: of what is too large for Spark's own state.
         sides: side data of the pipeline.
     """
 
-    def __init__(self, steps: Sequence[StepSpec], hand: Hand, folder: Path, sides: Sides) -> None:
-        self.steps, self.hand = {step.name: step for step in steps}, hand
-        self.folder, self.sides = folder, sides
+    def __init__(self, hand: Hand, folder: Path, sides: Sides) -> None:
+        self.hand, self.folder, self.sides = hand, folder, sides
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
-        state = handle.getMapState("buckets", "bucket long, part int", "content binary")
+        self.state = handle.getMapState("buckets", "bucket long, part int", "content binary")
         self.before = held()
-        self.reducers = {
-            name: frame_of(step).reducer(step, state, self.folder, self.sides)
-            for name, step in self.steps.items()
-        }
+        self.reducers: dict[str, tuple[str, StepStart, Reducer]] = {}
 
     def handleInputRows(  # noqa: N802  Spark's name
         self,
@@ -84,19 +80,29 @@ class StateHost(StatefulProcessor):
         classes = Classes()
         for told in messages_in(received, CLASSES):
             classes.add(told)
-        step = self.steps[tick.step]
+        start, reducer = self._reducer(messages_in(received, STEP)[0]["start"], tick.step)
+        step = start.step
         schema = frame_of(step).wire(step).parts
         parts, seed = (table_in(received, kind, schema) for kind in (PARTIAL, SEED))
         excluded = received.filter(pc.equal(received["kind"], EXCLUDED))
         del received, frames
-        reduced = self.reducers[tick.step].reduce(tick.advance, parts, seed)
+        reduced = reducer.reduce(tick.advance, parts, seed)
         found = ((LATE, reduced.late), (ANSWER, reduced.answers))
-        out = [self.hand(shard, kind, results, tick) for kind, results in found]
+        out = [self.hand(shard, kind, results, tick, start) for kind, results in found]
         status = Status.of(tick, reduced, classes)
         out += [excluded, message(shard, STATUS, status.to_json())]
         del parts, seed, reduced
         yield pa.concat_tables(out).to_pandas()
         self._let_go()
+
+    def _reducer(self, text: str, step: str) -> tuple[StepStart, Reducer]:
+        """Of a step, which may have another definition than before, or a new beginning."""
+        if step not in self.reducers or self.reducers[step][0] != text:
+            start = StepStart.from_text(text)
+            frame = frame_of(start.step)
+            reducer = frame.reducer(start.step, self.state, self.folder, self.sides)
+            self.reducers[step] = text, start, reducer
+        return self.reducers[step][1:]
 
     def _let_go(self) -> None:
         """Allocators are told to keep what they have (``session.KEEP_MEMORY``): not so much."""

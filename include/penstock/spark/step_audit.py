@@ -106,7 +106,7 @@ class StepAudit:
         compared = self.comparison.frames.keep(self.comparison.rows())
         figures = compared.agg(*_figures(self._overdue(interval))).collect()[0].asDict()
         copy = copied(self.audit.tables, self.step, at, self.comparison.scope.reach(), EXAMPLES)
-        out = {"step": self.step.name, "through_seq": at.sealed.seq, **self._found()} | {
+        out = {"step": self.step.id, "through_seq": at.sealed.seq, **self._found()} | {
             "merged_wrong": copy.wrong,
             "pairs_open": at.sealed.open_pairs,
             **dict.fromkeys(BEYOND, 0),

@@ -1,57 +1,51 @@
-"""The stream host: ingest and every step of one pipeline in one Spark application.
+"""The stream host of a log: its ingest, and the steps of all pipelines that are linked to it.
 
 Generations are registered before the first record is taken, so that a pipeline's first records
 are never mistaken for history. One query runs all steps but those that run apart. Queries start one
 after the other: each starts Python processes, and all at once would keep each other from starting.
-Stopping lets the running micro-batches finish.
+Then the host follows what is linked: a step comes, goes, or gets another definition, and the others
+do not notice (EMR, OTAP). Stopping lets the running micro-batches finish.
 """
 
-import logging
 import math
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
-from penstock.config.pipeline import Pipeline
+from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError, TransientError
-from penstock.core.window import instant
+from penstock.core.step import StepSpec
 from penstock.lake.cluster.load import EVERY
 from penstock.lake.history.checkpoint import note_failure
-from penstock.lake.history.position import position
 from penstock.lake.history.registry import Registry
-from penstock.lake.ingest.ahead import ClockError
-from penstock.lake.ingest.reading import SourceError
 from penstock.lake.over.entrance import entrance
 from penstock.lake.over.feed import Feed
-from penstock.lake.proof.unsettled import OVERDUE
-from penstock.lake.storage.commit import ConflictError
-from penstock.lake.storage.room import UnwrittenError
 from penstock.lake.storage.tables import Tables
 from penstock.spark.cause import cause_of
 from penstock.spark.crew import SparkCrew
+from penstock.spark.hosted import Hosted
+from penstock.spark.ingest import Ingest
 from penstock.spark.load import Progress
-from penstock.spark.query import start_query
+from penstock.spark.query import LogQuery
+from penstock.spark.running import Linked, Running, wanted
 from penstock.spark.session import end_of
 from penstock.spark.shed import ShedWatch
 from penstock.spark.watchdog import Watchdog
 
-log = logging.getLogger(__name__)
-
 POLL_SECONDS = 0.2
+FOLLOW_SECONDS = 1.0
+"""Between two looks at what is linked."""
 SETTLE_SECONDS = 20.0
 FAILED_SECONDS = 60.0
 """For the other steps' running micro-batches, once the host has failed."""
-AWAY_SECONDS = 2.0
-"""Until a source that could not be read is tried again."""
 
 
 class Pulse(Protocol):
@@ -59,6 +53,9 @@ class Pulse(Protocol):
 
     def beat(self, *, step: str | None = None, **figures: Any) -> None:
         """Publish figures."""
+
+    def forget(self, step: str) -> None:
+        """Publish no more of a step."""
 
     def works(self, sealed: int) -> None:
         """Say that so many micro-batches are sealed, or that none waits to be."""
@@ -75,7 +72,18 @@ class StreamFailedError(TransientError):
 
 
 class StreamHost:
-    """Runs one pipeline until it is stopped or its bounded source has ended."""
+    """Runs one log until it is stopped or its bounded source has ended.
+
+    Args:
+        spark: the session.
+        tables: of the log.
+        pipeline: whose log it is.
+        home: where relative places start.
+        clock: tells when something was published.
+        pulse: told how it goes.
+        shards: into how many the state of each step is to be cut; 0: as it is, or a core each.
+        linked: whose steps run; none: those of the pipeline.
+    """
 
     def __init__(
         self,
@@ -87,26 +95,19 @@ class StreamHost:
         pulse: Pulse,
         *,
         shards: int = 0,
+        linked: Linked | None = None,
     ) -> None:
         self.spark, self.tables, self.pipeline = spark, tables, pipeline
         self.clock, self.pulse, self.shards = clock, pulse, shards
+        self.linked: Linked = linked or (lambda: [pipeline])
         self.door = entrance(tables, pipeline, home, clock, SparkCrew(spark))
-        self.queries: dict[str, StreamingQuery] = {}
-        self._given_up: dict[str, str] = {}
-        self._blocks: dict[str, int] = {}
-        self._answered: dict[str, int] = {}
-        self._halt = threading.Event()
-        self._ingest = threading.Thread(target=self._take, name="ingest", daemon=True)
-        self._failure: BaseException | None = None
+        self.ingest = Ingest(self.door, pipeline.name, pulse)
+        self.hosted = Hosted(self._query, partial(Running.of, tables), pulse, TOGETHER)
+        self._bounds: Bounds | None = None
         self._watchdog = Watchdog()
         self._sheds: ShedWatch | None = None
-        self._micro_batches: Counter[str] = Counter()
-        self._received = 0
-        self._waits_for: str | None = None
-        self._away_since = 0.0
-        self._works = False
-        self._sealed = self._weigh_due = 0.0
-        self._began = time.monotonic()
+        self._works = self._stopped = False
+        self._weigh_due = self._follow_due = 0.0
 
     def run(self, bounds: Bounds | None = None) -> None:
         """Return once stopped or ended.
@@ -119,31 +120,25 @@ class StreamHost:
             TerminalError: it does not go on until a person has changed something. Where only some
                 steps cannot, the others go on to the end of a bounded source first.
         """
+        self._bounds = bounds
         if isinstance(self.door, Feed):  # what is answered by now is history
             self.door.catch_up()
-        Registry(self.tables, self.clock, self.pipeline, self.shards).start_all()
-        self._sheds = ShedWatch(self.tables, self.pipeline, self.clock)
-        for step in self.pipeline.specs:
-            at = position(self.tables, step)
-            self._blocks[step.name] = 0 if at is None else at.sealed.block
-            self._answered[step.name] = 0 if at is None else at.sealed.seq + 1
-        self._ingest.start()
+        queries = self._begin()
+        self.ingest.start()
         try:
-            for name in self.pipeline.queries:
-                self.queries[name] = start_query(
-                    self.spark, self.tables, self.pipeline, name, self.clock, self._told,
-                    self._give_up, bounds, shards=self.shards,
-                )  # fmt: skip
-                if not self._watch(lambda name=name: not _is_undecided(self.queries[name])):
+            for name in queries:
+                query = self.hosted.start(name)
+                if not self._watch(lambda query=query: not query.undecided):
                     return
-            if self._watch(self._finished):
+            if self._watch(self._finished, follows=True):
                 self._end()
         except BaseException as failed:
             ended = end_of(failed)
             self.pulse.fail(ended or f"{type(failed).__name__}: {failed}")
             if ended is None:
                 self._stop(patience=FAILED_SECONDS)
-            self._halt.set()
+            self._stopped = True
+            self.ingest.halt.set()
             raise
         finally:
             self._stop()
@@ -151,230 +146,147 @@ class StreamHost:
     @property
     def progress(self) -> Progress:
         """How far it is: records that are sealed, and those that every step has answered."""
-        return Progress(self.door.next_seq, min(self._answered.values(), default=0))
+        answered = (running.answered for running in self.hosted.steps.values())
+        return Progress(self.door.next_seq, min(answered, default=0))
 
-    def _watch(self, done: Callable[[], bool]) -> bool:
+    def _begin(self) -> Sequence[str]:
+        """Register what is linked: what comes to the log now is no history to it; its queries."""
+        queries: dict[str, list[StepSpec]] = {}
+        for query, step in self._asked().values():
+            queries.setdefault(query, []).append(step)
+        registry = Registry(self.tables, self.clock, self.pipeline, self.shards)
+        for query, steps in queries.items():
+            registry.start(query, steps)
+            for step in steps:
+                self.hosted.know(step, query)
+        self._serve()
+        return [*queries]
+
+    def _query(self, name: str) -> LogQuery:
+        return LogQuery(
+            self.spark, self.tables, self.pipeline, name, self.clock, self._told,
+            self.hosted.give_up, self._bounds, shards=self.shards,
+        )  # fmt: skip
+
+    def _told(self, step: str, row: Mapping[str, Any]) -> None:
+        """In a thread of Spark's."""
+        self.hosted.told(step, row)
+        if self._works:
+            self.pulse.works(self.hosted.micro_batches)
+
+    def _asked(self) -> Mapping[str, tuple[str, StepSpec]]:
+        return wanted(self._linked())
+
+    def _linked(self) -> Sequence[Pipeline]:
+        """Whose steps run; not of a file that says another log: the host ends for that."""
+        return [each for each in self.linked() if each.log_digest == self.pipeline.log_digest]
+
+    def _serve(self) -> None:
+        """See to what other steps need of the log."""
+        steps = [running.step for running in self.hosted.steps.values()]
+        self._sheds = ShedWatch(self.tables, steps, self.clock)
+        self.door.serve(self._linked())
+
+    def _watch(self, done: Callable[[], bool], *, follows: bool = False) -> bool:
         """See that all goes well until something is done; False: a stop was asked for."""
         while not self.pulse.should_stop():
             self._check()
-            self._show()
+            if not self._works and not self.hosted.undecided:
+                self._works = True
+                self.pulse.works(self.hosted.micro_batches)
+            if follows:
+                self._follow()
             if done():
                 return True
-            self._halt.wait(POLL_SECONDS)
+            self.ingest.halt.wait(POLL_SECONDS)
         return False
 
-    def _show(self) -> None:
-        """Tell once that every query has sealed something, or has found nothing to seal."""
-        if self._works or len(self.queries) < len(self.pipeline.queries):
+    def _follow(self) -> None:
+        """Run what is linked now."""
+        if (now := time.monotonic()) < self._follow_due:
             return
-        if not any(map(_is_undecided, self.queries.values())):
-            self._works = True
-            self.pulse.works(self._micro_batches.total())
+        self._follow_due = now + FOLLOW_SECONDS
+        if self.hosted.follow(self._asked(), again=not self._ends()):
+            self._serve()
 
-    def _take(self) -> None:
-        """The ingest thread: take what waits, else look again soon."""
-        try:
-            while not self._halt.is_set():
-                try:
-                    received = self.door.work()
-                except ConflictError:
-                    continue
-                except (SourceError, ClockError, UnwrittenError) as away:
-                    self._waits(str(away))
-                    self._halt.wait(AWAY_SECONDS)
-                    continue
-                if self.door.away is None:
-                    self._goes_on(received)
-                else:  # other sources go on
-                    self._received += max(received, 0)
-                    self._waits(self.door.away)
-                if received < 0:
-                    self._halt.wait(POLL_SECONDS)
-        except BaseException as failed:  # noqa: BLE001  handed to the main thread, which raises it
-            self._failure = failed
-
-    def _waits(self, away: str) -> None:
-        """Say what a source is waited for, and what to do once that lasts."""
-        if self._waits_for != away:
-            log.warning("ingest waits: %s", away)
-        if self._waits_for is None:
-            self._away_since = time.monotonic()
-        self._waits_for = away
-        fails = self._overdue(away, time.monotonic() - self._away_since)
-        self.pulse.beat(waits_for=away, fails=fails)
-
-    def _goes_on(self, received: int) -> None:
-        if self._waits_for is not None:
-            log.info("ingest goes on")
-        self._waits_for = None
-        self._received += max(received, 0)
-        self.pulse.beat(
-            received=self._received, waits_for=None, fails=None, changed=self._changed()
-        )
-
-    def _overdue(self, waits_for: str, seconds: float) -> str | None:
-        """What is wrong where the same is waited for too long; none: it may pass."""
-        if seconds < OVERDUE.total_seconds():
-            return None
-        return (
-            f"nothing was taken for {seconds / 60:.0f} min: {waits_for}. If it does not pass by"
-            " itself: mend what the system lacks, or move the file away and, where a plan waits for"
-            f" it, penstock giveup {self.pipeline.name} FILE counts it as one unreadable record"
-        )
-
-    def _changed(self) -> str | None:
-        """Files that are other than taken, in words; none: there is none."""
-        found = self.door.changed
-        if not found:
-            return None
-        return (
-            f"{len(found):,} files were changed after they were taken, and are not read again; the"
-            f" first: {found[0]}. penstock accept {self.pipeline.name} FILE settles it"
-        )
-
-    def _told(self, step: str, row: dict[str, Any]) -> None:
-        """Publish what a step has sealed; in a thread of Spark's."""
-        self._blocks[step] = row["block"]
-        self._answered[step] = row["through_seq"] + 1
-        self._micro_batches[step] += 1
-        mark = instant(row["watermark_us"])
-        newest = instant(row["t_max_us"])
-        self._sealed += row["records"] / len(self.pipeline.specs)
-        self.pulse.beat(
-            step=step,
-            micro_batch=row["micro_batch"],
-            block=row["block"],
-            through_seq=row["through_seq"],
-            records=row["records"],
-            answers=row["answers"],
-            pairs_late=row["pairs_late"],
-            pairs_open=row["pairs_open"],
-            watermark=mark.isoformat(),
-            newest=newest.isoformat(),
-            slack_seconds=row["slack_us"] / 1e6,
-        )
-        elapsed = max(time.monotonic() - self._began, 1e-3)
-        self.pulse.beat(
-            block=min(n for name, n in self._blocks.items() if name not in self._given_up),
-            records_per_second=round(self._sealed / elapsed, 1),
-        )
-        if self._works:
-            self.pulse.works(self._micro_batches.total())
+    def _ends(self) -> bool:
+        """Whether bounded sources have ended, and all is sealed."""
+        return not self.pipeline.is_live() and self.door.ended
 
     def _finished(self) -> bool:
-        """Whether bounded sources have ended and every step has answered all of them."""
-        if self.pipeline.is_live() or not self.door.ended:
-            return False
-        last = self.door.next_block
-        return all(self._blocks[name] >= last for name in self._blocks.keys() - self._given_up)
+        """Whether they have, and every step that can has answered all of them."""
+        last, steps = self.door.next_block, self.hosted.steps.values()
+        return self._ends() and all(step.block >= last or step.error for step in steps)
 
     def _check(self) -> None:
-        if isinstance(self._failure, TerminalError):
-            raise self._failure
-        if self._failure is not None:
-            said = f"{type(self._failure).__name__}: {cause_of(self._failure)}"
-            raise StreamFailedError(
-                f"{self.pipeline.name}: ingest failed: {said}"
-            ) from self._failure
-        if len(self._given_up) == len(self.pipeline.specs):
+        failure = self.ingest.failure
+        if isinstance(failure, TerminalError):
+            raise failure
+        if failure is not None:
+            said = f"{type(failure).__name__}: {cause_of(failure)}"
+            raise StreamFailedError(f"{self.pipeline.name}: ingest failed: {said}") from failure
+        if len(self.hosted.errors) == len(self.hosted.steps):
             self._end()
-        for name, query in self.queries.items():
-            if query.exception() is not None or not query.isActive:
-                self._fail(name, query.exception())
+        for name, query in self.hosted.queries.items():
+            if query.ended:
+                self._fail(name, query.streaming.exception())
         self._look_for_stuck()
         if self._sheds is not None:
-            self._sheds.look(self.door.next_seq, self._answered)
+            answered = {name: each.answered for name, each in self.hosted.steps.items()}
+            self._sheds.look(self.door.next_seq, answered)
         if time.monotonic() > self._weigh_due:  # Spark tells it as JSON: not at every poll
             self._weigh_due = time.monotonic() + EVERY.total_seconds()
-            self.pulse.beat(state_bytes=sum(map(_state_bytes, self.queries.values())))
+            state = sum(query.state_bytes for query in self.hosted.queries.values())
+            self.pulse.beat(state_bytes=state)
 
     def _fail(self, name: str, broken: StreamingQueryException | None) -> None:
         """End the host because a query ended."""
         self._settle()
-        for other, query in self.queries.items():  # each is counted: all may have lost their state
-            if other == name or query.exception() is not None:
+        queries = self.hosted.queries
+        for other, query in queries.items():  # each is counted: all may have lost their state
+            if other == name or query.streaming.exception() is not None:
                 note_failure(self.tables, other)
         broken = broken or StreamingQueryException("ended without a reason")
-        steps = ", ".join(step.name for step in self.pipeline.queries[name])
+        steps = ", ".join(step.id for step in queries[name].steps)
         raise StreamFailedError(
             f"{self.pipeline.name}: the query of {steps} ended: {cause_of(broken)}"
         ) from broken
 
-    def _give_up(self, step: str, cause: str) -> None:
-        """Go on without a step that cannot; the next start tries it again, from where it stands.
-
-        In a thread of Spark's.
-        """
-        self._given_up[step] = cause
-        log.error("step=%s stands still: %s", step, cause)
-        self.pulse.beat(step=step, error=cause)
-        names, causes = ", ".join(self._given_up), "; ".join(self._given_up.values())
-        self.pulse.beat(stands_still=f"{names} stands still, the other steps go on: {causes}")
-
     def _end(self) -> None:
         """All that could be done is done: raise if that is not all there was to do."""
-        if self._given_up:
-            raise TerminalError("; ".join(self._given_up.values()))
+        if errors := self.hosted.errors:
+            raise TerminalError("; ".join(errors))
 
     def _look_for_stuck(self) -> None:
         """Raise when a step seals nothing though it has something to seal, for too long."""
-        owing = {
-            step.name: self._micro_batches[step.name]
-            for name, query in self.queries.items()
-            for step in self.pipeline.queries[name]
-            if step.name not in self._given_up
-            and (self._blocks[step.name] < self.door.next_block or _is_undecided(query))
-        }
+        owing = self.hosted.owing(self.door.next_block)
         if (found := self._watchdog.stuck(owing, self.door.next_seq)) is None:
             return
         step, seconds = found
-        query = self.pipeline.query_of(step)
-        note_failure(self.tables, query)
-        waiting = self.door.next_block - self._blocks[step]
+        running = self.hosted.steps[step]
+        note_failure(self.tables, running.query)
+        waiting = self.door.next_block - running.block
+        status = self.hosted.queries[running.query].streaming.status
         raise StreamFailedError(
             f"{self.pipeline.name}.{step}: it has sealed nothing for {seconds:.0f} s while"
-            f" {waiting} blocks wait; its query says: {self.queries[query].status['message']}"
+            f" {waiting} blocks wait; its query says: {status['message']}"
         )
 
     def _settle(self) -> None:
         """Wait until every query has failed or shown that it runs; they fail one by one."""
         until = time.monotonic() + SETTLE_SECONDS
-        while time.monotonic() < until and any(map(_is_undecided, self.queries.values())):
+        queries = self.hosted.queries.values()
+        while time.monotonic() < until and any(query.undecided for query in queries):
             threading.Event().wait(0.02)
 
     def _stop(self, patience: float = math.inf) -> None:
         """Let running micro-batches finish, for so many seconds, then stop; once."""
-        if self._halt.is_set():
+        if self._stopped:
             return
+        self._stopped = True
         until = time.monotonic() + patience
-        self._halt.set()
-        self._ingest.join(None if patience == math.inf else patience)
-        running = {name: _finished_batches(query) for name, query in self.queries.items()}
-        for name, query in self.queries.items():
-            while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
-                if _waits(query) or _finished_batches(query) != running[name]:  # a backlog waits
-                    break
-                threading.Event().wait(0.02)
-            query.stop()
-
-
-def _state_bytes(query: StreamingQuery) -> int:
-    """Memory that the states of a query take, after its last micro-batch."""
-    progress = query.lastProgress
-    operators = [] if progress is None else progress.get("stateOperators", [])
-    return sum(int(each["memoryUsedBytes"]) for each in operators)
-
-
-def _is_undecided(query: StreamingQuery) -> bool:
-    """Whether a query has neither ended, nor done a micro-batch, nor found nothing to do."""
-    return query.isActive and _finished_batches(query) < 0 and not _waits(query)
-
-
-def _waits(query: StreamingQuery) -> bool:
-    return bool(query.status["message"].startswith("Waiting"))
-
-
-def _finished_batches(query: StreamingQuery) -> int:
-    """Number of the last micro-batch that is done; -1: none in this run."""
-    progress = query.lastProgress
-    return -1 if progress is None else int(progress["batchId"])
+        self.ingest.halt.set()
+        self.ingest.join(None if patience == math.inf else patience)
+        running = [(query, query.done) for query in self.hosted.queries.values()]
+        for query, done in running:
+            query.finish(until, done)

@@ -60,7 +60,7 @@ def alarms(pipelines: Iterable[Pipeline], lake: str) -> Iterator[StepAlarms]:
     for pipeline in pipelines:
         for step in pipeline.specs:
             if step.by_key:
-                yield _alarms(Tables(lake, pipeline.name), step)
+                yield _alarms(Tables(lake, pipeline.log), step)
 
 
 def _alarms(tables: Tables, step: StepSpec) -> StepAlarms:

@@ -66,8 +66,8 @@ class View:
 def view(settings: Settings, clock: Clock) -> View:
     """Everything as of now."""
     now = clock.now()
-    names = [pipeline.name for pipeline in Catalog.read(settings.pipelines).pipelines]
-    tables = {name: Tables(settings.lake_uri, name) for name in names}
+    logs = {pipeline.log for pipeline in Catalog.read(settings.pipelines).pipelines}
+    tables = {name: Tables(settings.lake_uri, name) for name in sorted(logs)}
     found = {name: loads(each, now - SPAN) for name, each in tables.items()}
     cluster = checked_cluster(settings.cluster)[0] if settings.cluster.exists() else None
     by_node = _by_node([*found.values()])

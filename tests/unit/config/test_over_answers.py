@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config.answers import OverAnswers, stands_on
+from penstock.config.answers import OverAnswers
 from penstock.config.catalog import Catalog
 from penstock.config.kept import catalog_in_force, keep
+from penstock.config.links import stands_on
 from penstock.config.settings import Settings
 
 BELOW = """
@@ -102,7 +103,7 @@ def test_nobody_takes_his_own_answers(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text(ABOVE.replace("gates", "two"))
     found = said(read(tmp_path, ABOVE.replace("gates", "one"), "two"))
     assert len(found) == 2
-    assert all("takes its own answers" in line for line in found)
+    assert all("stands on itself" in line for line in found)
 
 
 def test_a_valid_definition_stays_in_force_with_what_it_stands_on(tmp_path: Path) -> None:

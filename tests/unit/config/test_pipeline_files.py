@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.config.catalog import Catalog, ConfigDriftError, UnknownPipelineError
-from penstock.config.pipeline import Definition
+from penstock.config.intake import Definition
 
 GOOD = """\
 source: {files: in, format: jsonl}

@@ -94,25 +94,25 @@ def test_a_proposal_waits_until_something_is_decided(tables: Tables) -> None:
 
     def adopt() -> None:
         clock.move(timedelta(seconds=1))
-        text, number = proposed.waiting(table, [step.name, other.name]), next(plan)
+        text, number = proposed.waiting(table), next(plan)
         assert text is not None
         for _ in range(2):  # whoever finishes the plan does the same
             proposed.adopt(table, text, number, (3 + number, 0), clock.now())
 
-    assert proposed.waiting(table, [step.name, other.name]) is None
+    assert proposed.waiting(table) is None
     assert proposed.in_force(rows()) is proposed.declared(rows()) is None
     propose(1)
     propose(2)
     propose(9, other)
     assert proposed.in_force(rows()) == slack(2)
     adopt()
-    assert proposed.waiting(table, [step.name, other.name]) is None
+    assert proposed.waiting(table) is None
     assert [(r["block"], r["reason"]) for r in rows() if r["what"] == blocks.SLACK] == [
         (3, "because 2")
     ]
     assert blocks.slack_changes(tables, "c")[-1].spec == slack(9)
     propose(3)
-    assert proposed.waiting(table, [other.name]) is None
+    assert proposed.waiting(table) == '{"b": ["fixed:3", "because 3"]}', "of the other nothing"
     adopt()
     found = [(change.block, change.spec) for change in blocks.slack_changes(tables, "b")]
     assert found == [(3, slack(2)), (4, slack(3))]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.config.pipeline import Source
+from penstock.config.intake import Source
 from penstock.core.errors import ConfigError
 from penstock.core.place import path_of
 from penstock.lake.ingest import source as source_module

@@ -18,9 +18,9 @@ from penstock.lake.ingest import judging, reading
 from penstock.lake.ingest import numbered as numbered_module
 from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.reading import SourceError, regular
-from penstock.spark import stream_host
-from penstock.spark.stream_host import StreamHost
-from tests.doubles import ONE_CORE, RecordingPulse
+from penstock.spark import ingest
+from penstock.spark.ingest import Ingest
+from tests.doubles import RecordingPulse
 from tests.gates import Gate
 from tests.streams import disordered, write_jsonl, write_parquet
 
@@ -203,40 +203,40 @@ def test_from_a_folder_that_is_away_nothing_is_concluded(
 def test_a_stream_says_what_it_waits_for_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stream_host, "AWAY_SECONDS", 0.01)
+    monkeypatch.setattr(ingest, "AWAY_SECONDS", 0.01)
     gate, pulse = Gate(tmp_path, "parquet"), RecordingPulse()
-    host = StreamHost(ONE_CORE, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)
-    host._ingest.start()
+    taking = Ingest(gate.door(), "p", pulse)
+    taking.start()
     eventually(lambda: "/live: FileNotFoundError" in (pulse.figures.get("waits_for") or ""))
     assert [r.message for r in caplog.records if "ingest waits" in r.message], "also in the log"
     write_parquet(tmp_path / "live" / "a.parquet", disordered(20, seed=1, late_share=0))
     eventually(lambda: pulse.figures.get("received") == 20)
     assert pulse.figures["waits_for"] is None
-    host._halt.set()
-    host._ingest.join()
-    assert host._failure is None, "no restart was needed"
+    taking.halt.set()
+    taking.join()
+    assert taking.failure is None, "no restart was needed"
     assert len([r for r in caplog.records if "ingest waits" in r.message]) == 1, "said once"
 
 
 def test_a_stream_waits_for_room_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_host, "AWAY_SECONDS", 0.01)
+    monkeypatch.setattr(ingest, "AWAY_SECONDS", 0.01)
     gate, pulse = filled(tmp_path, "jsonl"), RecordingPulse()
     gate.door().work()
     write_jsonl(tmp_path / "live" / "c.jsonl", disordered(20, seed=3, late_share=0))
     statvfs = os.statvfs
-    host = StreamHost(ONE_CORE, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)
+    taking = Ingest(gate.door(), "p", pulse)
     with monkeypatch.context() as patched:
         full = os.statvfs_result((4096, 4096, 9, 0, 0, 9, 9, 9, 0, 255))
         patched.setattr(os, "statvfs", lambda _: full)
-        host._ingest.start()
+        taking.start()
         eventually(lambda: "No space left on device" in (pulse.figures.get("waits_for") or ""))
         patched.setattr(os, "statvfs", statvfs)
         eventually(lambda: pulse.figures.get("received") == 20)
-    host._halt.set()
-    host._ingest.join()
-    assert host._failure is None, "no restart was needed"
+    taking.halt.set()
+    taking.join()
+    assert taking.failure is None, "no restart was needed"
     assert gate.conserved() == (60, 0)
 
 

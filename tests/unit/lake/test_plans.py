@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.config.pipeline import Definition
+from penstock.config.intake import Definition
 from penstock.core.errors import ConfigError
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY, LIVE

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.config.pipeline import Source
+from penstock.config.intake import Source
 from penstock.lake.ingest import source as source_module
 from penstock.lake.ingest.delta_log import DeltaSourceError
 from penstock.lake.ingest.door import Door

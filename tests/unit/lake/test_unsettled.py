@@ -21,9 +21,9 @@ from penstock.lake.proof.unsettled import (
 )
 from penstock.quality.checks import EXAMPLE_OF
 from penstock.quality.comparisons import complete, examples_of
-from penstock.spark import stream_host
-from penstock.spark.stream_host import StreamHost
-from tests.doubles import ONE_CORE, RecordingPulse, RisingClock
+from penstock.spark import ingest
+from penstock.spark.ingest import Ingest
+from tests.doubles import RecordingPulse, RisingClock
 from tests.gates import Gate, T
 from tests.lakes import Lake, arrive, fed
 
@@ -171,14 +171,14 @@ def test_a_stream_that_waits_for_the_same_too_long_fails_visibly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, pulse = Gate(tmp_path, "jsonl"), RecordingPulse()
-    host = StreamHost(ONE_CORE, gate.tables, gate.pipeline, tmp_path, gate.clock, pulse)
+    taking = Ingest(gate.door(), "p", pulse)
     said = f"{tmp_path}/live/a.jsonl: MemoryError: . Nothing of it is taken"
-    host._waits(said)
+    taking._waits(said)
     assert (pulse.figures["waits_for"], pulse.figures["fails"]) == (said, None)
-    monkeypatch.setattr(stream_host, "OVERDUE", timedelta())
-    host._waits(said)
+    monkeypatch.setattr(ingest, "OVERDUE", timedelta())
+    taking._waits(said)
     assert "nothing was taken for" in pulse.figures["fails"]
     assert "a.jsonl: MemoryError" in pulse.figures["fails"]
     assert "penstock giveup p FILE" in pulse.figures["fails"]
-    host._goes_on(1)
+    taking._goes_on(1)
     assert pulse.figures["fails"] is None

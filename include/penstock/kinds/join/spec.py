@@ -121,7 +121,7 @@ class JoinSpec(StepSpec):
     def asked(self) -> SideTable:
         """The table of its queries, in the lake."""
         columns = tuple(Column(name, ColumnType.STRING) for name in ("name", "condition"))
-        return SideTable(f"{self.name}.queries", columns, ("name",))
+        return SideTable(f"{self.id}.queries", columns, ("name",))
 
     @property
     def declares(self) -> tuple[Declared, ...]:

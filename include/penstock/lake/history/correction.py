@@ -82,7 +82,7 @@ class Planner:
         gone = frozen(self.tables).begin_of(self.step)
         if high is not None and high <= gone:
             raise ConfigError(
-                f"{self.step.name}: windows that start before {instant(gone):%F %T} UTC are frozen"
+                f"{self.step.id}: windows that start before {instant(gone):%F %T} UTC are frozen"
                 " (keep), and their records have gone: their answers stay as they are. Correct a"
                 " later range"
             )
@@ -132,10 +132,10 @@ class Planner:
         recheck: bool = False,
         base: int | None = None,
     ) -> None:
-        rows = read_table(self.corrections).filter(pc.field("step") == self.step.name)
+        rows = read_table(self.corrections).filter(pc.field("step") == self.step.id)
         number = (pc.max(rows["plan"]).as_py() or 0) + 1
         row = {
-            "step": self.step.name,
+            "step": self.step.id,
             "fingerprint": self.step.fingerprint,
             "epoch": epoch,
             "plan": number,
@@ -155,13 +155,13 @@ class Planner:
         }
         table = pa.Table.from_pylist([row], schema=self.corrections.spec.schema)
         settle(self.tables.registry(), self.tables.control(self.step))
-        if not self.corrections.append(table, f"plan:{self.step.name}", number):
-            raise TransientError(f"{self.step.name}: another run planned at the same moment")
+        if not self.corrections.append(table, f"plan:{self.step.id}", number):
+            raise TransientError(f"{self.step.id}: another run planned at the same moment")
 
     def finish(self, plan: CorrectionPlan, answers: int, changed: int) -> None:
         """Note that a plan is done."""
         row = {
-            "step": self.step.name,
+            "step": self.step.id,
             "fingerprint": self.step.fingerprint,
             "epoch": plan.epoch,
             "plan": plan.number,
@@ -175,7 +175,7 @@ class Planner:
         }
         table = pa.Table.from_pylist([row], schema=self.corrections.spec.schema)
         settle(self.tables.answers(self.step))
-        self.corrections.append(table, f"done:{self.step.name}:{plan.number}", 0)
+        self.corrections.append(table, f"done:{self.step.id}:{plan.number}", 0)
 
 
 def touched(

@@ -80,7 +80,7 @@ class Sealed:
 
 def generations(tables: Tables, step: Definition) -> list[Generation]:
     """All generations of a step's name, in order."""
-    rows = read_table(Table(tables.registry())).filter(pc.field("step") == step.name)
+    rows = read_table(Table(tables.registry())).filter(pc.field("step") == step.id)
     return [
         Generation(
             r["step"],

@@ -60,12 +60,12 @@ def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
     }
     specs |= {f"side/{name}": tables.side(side) for name, side in pipeline.side_tables.items()}
     for step in pipeline.specs:
-        specs[f"answers/{step.name}"] = tables.answers(step)
-        specs[f"merged/{step.name}"] = tables.merged(step)
-        specs[f"late/{step.name}"] = tables.late(step, [])
-        specs[f"excluded/{step.name}"] = tables.excluded(step)
-        specs[f"control/{step.name}"] = tables.control(step)
-        specs[f"coverage/{step.name}"] = tables.coverage(step)
+        specs[f"answers/{step.id}"] = tables.answers(step)
+        specs[f"merged/{step.id}"] = tables.merged(step)
+        specs[f"late/{step.id}"] = tables.late(step, [])
+        specs[f"excluded/{step.id}"] = tables.excluded(step)
+        specs[f"control/{step.id}"] = tables.control(step)
+        specs[f"coverage/{step.id}"] = tables.coverage(step)
     return specs
 
 

@@ -93,7 +93,7 @@ def merged_at(tables: Tables, step: Definition, at: Position) -> Merged | None:
         return None
     passed, again, newer = False, 0, [number for number in at.done if number > extent.plan]
     if newer:
-        mine = (pc.field("step") == step.name) & pc.field("plan").isin(newer)
+        mine = (pc.field("step") == step.id) & pc.field("plan").isin(newer)
         names = ["plan", "state", "through_seq", "answers"]
         told = read_table(Table(tables.corrections()), names, mine).to_pylist()
         through = {row["plan"]: row["through_seq"] for row in told if row["state"] == PLANNED}
@@ -143,7 +143,7 @@ def read_of(tables: Tables, step: Definition, merged: Merged | None) -> Read:
     if merged is not None:
         seq, count, again = merged.extent.seq, merged.count, merged.again
     unmerged = again + round(sum(file.rows * _behind(file, seq) for file in files))
-    return Read(tables.merges(), step.name, step.fingerprint, count, unmerged)
+    return Read(tables.merges(), step.id, step.fingerprint, count, unmerged)
 
 
 def _behind(file: DataFile, seq: int) -> float:

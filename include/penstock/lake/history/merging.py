@@ -97,7 +97,7 @@ class Noted:
     @staticmethod
     def of(tables: Tables, step: StepSpec) -> "Noted":
         """As of now."""
-        mine = (pc.field("step") == step.name) & (pc.field("fingerprint") == step.fingerprint)
+        mine = (pc.field("step") == step.id) & (pc.field("fingerprint") == step.fingerprint)
         names = ["number", "what", "rows", "seconds"]
         rows = read_table(Table(tables.merges()), names, mine)
         written, reads, looks = (
@@ -153,18 +153,18 @@ def merge(tables: Tables, pipeline: Pipeline) -> dict[str, str]:
         if not noted.reads.num_rows:
             continue
         if (early := noted.early()).choice == APPEND:
-            found[step.name] = f"{APPEND}: {early}"
+            found[step.id] = f"{APPEND}: {early}"
             continue
         due = due_of(tables, step, noted)
         if due is None:
             continue
         weighed = due.weighed
         note(spec, step, weighed.choice, weighed.rows, weighed.seconds, str(weighed))
-        found[step.name] = f"{weighed.choice}: {weighed}"
+        found[step.id] = f"{weighed.choice}: {weighed}"
         began = process_time()
         if weighed.choice == REWRITE and write(tables, step, due):
             note(spec, step, WRITTEN, weighed.rows, process_time() - began)
-        log.info("answers step=%s %s", step.name, found[step.name])
+        log.info("answers step=%s %s", step.id, found[step.id])
     return found
 
 

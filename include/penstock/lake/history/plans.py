@@ -118,7 +118,7 @@ def unfinished_plans(tables: Tables, step: StepSpec) -> list[CorrectionPlan]:
 
 def rows_in(tables: Tables, step: StepSpec, state: str) -> list[dict[str, Any]]:
     """The rows of a step in ``corrections`` of one state."""
-    mine = (pc.field("step") == step.name) & (pc.field("state") == state)
+    mine = (pc.field("step") == step.id) & (pc.field("state") == state)
     rows = read_table(Table(tables.corrections()), where=mine)
     return [*rows.sort_by("plan").to_pylist()]
 

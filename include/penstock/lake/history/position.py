@@ -99,7 +99,7 @@ def position_of(
 def _corrected(tables: Tables, step: Definition, epoch: Generation) -> tuple[frozenset[int], bool]:
     """Numbers of the finished correction plans an epoch has, and whether it owes its history."""
     names = ["plan", "epoch", "state", "reason", "base"]
-    mine = pc.field("step") == step.name
+    mine = pc.field("step") == step.id
     rows = read_table(Table(tables.corrections()), names, mine).to_pylist()
     finished = [r for r in rows if r["state"] == DONE and r["epoch"] == epoch.number]
     done = {r["plan"] for r in finished}

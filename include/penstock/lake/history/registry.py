@@ -36,9 +36,13 @@ from penstock.lake.log.freezes import asked, frozen
 from penstock.lake.log.joint import begun_behind, fold_over
 from penstock.lake.log.proposed import DECLARED, declared
 from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.definition import FormerStep
 from penstock.lake.storage.tables import Tables
 
 REBUILT = "state rebuilt from the log"
+JOINS = "joins a running query"
+REMOVED, OVER = "removed", ""
+"""Of a step that is over: why, and in place of a fingerprint."""
 SHARDS = "shards"
 """Why a generation of the same epoch begins: the other asks for another number of them."""
 
@@ -59,25 +63,29 @@ class Begun:
 
 
 class Registry:
-    """Of the steps of one pipeline.
+    """Of the steps on one log.
 
     Args:
-        tables: of the pipeline.
+        tables: of the log.
         clock: tells when a generation was registered.
-        pipeline: its file.
+        pipeline: on whose log they stand.
         shards: into how many a state is to be cut; 0: as it is cut, or will be.
     """
 
     def __init__(self, tables: Tables, clock: Clock, pipeline: Pipeline, shards: int = 0) -> None:
         self.tables, self.clock, self.shards = tables, clock, shards
-        self.pipeline, self.queries = pipeline, pipeline.queries
+        self.pipeline = pipeline
         self.registry = Table(tables.registry())
         self.decisions = Table(tables.decisions())
 
     def start_all(self) -> None:
         """Register every step, so that what comes to the log from now on is no history to it."""
-        for query, steps in self.queries.items():
+        for query, steps in self.pipeline.queries.items():
             self.start(query, steps)
+
+    def join(self, step: StepSpec) -> Generation:
+        """Begin a step in a query that runs: its state is new there, or rebuilt from the log."""
+        return self._generation(step, None, JOINS)[0]
 
     def start(self, query: str, steps: Sequence[StepSpec]) -> Begun:
         """Go on with each step where that is a plain continuation, else with a new generation.
@@ -90,7 +98,7 @@ class Registry:
         usable, reason = (found if found.usable else None), REBUILT
         if usable is not None and self.shards and usable.shards not in {0, self.shards}:
             usable, reason = None, SHARDS
-        began = {step.name: self._generation(step, usable, reason) for step in steps}
+        began = {step.id: self._generation(step, usable, reason) for step in steps}
         keeps = any(going is Going.ON for _, going in began.values())
         stays = usable is not None and (keeps or not usable.holds)
         place = found.uri if stays else next_checkpoint(self.tables, query)
@@ -130,7 +138,7 @@ class Registry:
             block, seq, state = lasts[-1].block, lasts[-1].seq, lasts[-1].state
             controller = controller_at(self.tables, step, epoch.number, block)
         again = Generation(
-            step.name, step.fingerprint, newest.number + 1, epoch.number, block, seq, state,
+            step.id, step.fingerprint, newest.number + 1, epoch.number, block, seq, state,
             self._slack_at(step, block), controller, epoch.live, self.clock.now(), epoch.frozen,
         )  # fmt: skip
         return self._register(step, again, reason), Going.BEGINS
@@ -159,7 +167,7 @@ class Registry:
         fold.start(WatermarkState(), goes.seq, goes.newest_of(step.streams), begun)
         state = after_history(blocks, slack, fold, live=live)
         new = Generation(
-            step.name, step.fingerprint, number, number, block, seq, state,
+            step.id, step.fingerprint, number, number, block, seq, state,
             slack, fold.begun, live, self.clock.now(), goes.seq,
         )  # fmt: skip
         if former is not None:
@@ -182,48 +190,24 @@ class Registry:
         return state.ended or any(b.kind is BlockKind.END and b.stream in live for b in later)
 
     def _slack_at(self, step: StepSpec, block: int) -> SlackSpec:
-        return spec_at(slack_changes(self.tables, step.name), block)
+        return spec_at(slack_changes(self.tables, step.id), block)
 
     def _register(self, step: StepSpec, generation: Generation, reason: str) -> Generation:
-        state: WatermarkState = generation.state
-        row = {
-            "step": generation.step,
-            "fingerprint": generation.fingerprint,
-            "generation": generation.number,
-            "epoch": generation.epoch,
-            "start_block": generation.block,
-            "start_seq": generation.seq,
-            "watermark_us": state.watermark,
-            "t_max_us": state.t_max,
-            "k_us": state.k,
-            "slack_us": state.slack,
-            "slack": generation.slack.to_text(),
-            "controller": generation.controller,
-            "live": generation.live,
-            "reason": reason,
-            "frozen_seq": generation.frozen,
-            "started_at": generation.started,
-        }
-        table = pa.Table.from_pylist([row], schema=self.registry.spec.schema)
         tables = self.tables
         settle(tables.decisions(), tables.blocks(), tables.control(step))
-        if not self.registry.append(table, f"registry:{generation.step}", generation.number):
-            raise TransientError(
-                f"{generation.step}: another process began generation {generation.number} at the"
-                " same moment; only one may run it. Start again if no other stream host does"
-            )
+        _write_down(self.registry, generation, reason)
         return generation
 
     def _decide_slack(self, step: StepSpec, block: int | None = None) -> None:
         """Write down the slack of the pipeline file; it holds from the next block."""
-        rows = decisions_of(self.decisions, step.name)
+        rows = decisions_of(self.decisions, step.id)
         if declared(rows) == step.slack:
             return
         changes = [row for row in rows if row["what"] == SLACK]
         if block is None:
             block = next_block(self.tables)
         row = {
-            "step": step.name,
+            "step": step.id,
             "block": block if changes else 0,
             "what": SLACK,
             "value": step.slack.to_text(),
@@ -233,7 +217,7 @@ class Registry:
         settle(self.tables.blocks())
         self.decisions.append(
             pa.Table.from_pylist([row], schema=self.decisions.spec.schema),
-            f"slack:{step.name}",
+            f"slack:{step.id}",
             len(changes),
         )
 
@@ -256,7 +240,7 @@ class Registry:
         )
         if checkpoint is None:  # who had it may still run, and would not be fenced
             return Going.ASTRAY
-        return checkpoint.going(step.name, newest.number, sealed, begun=begun)
+        return checkpoint.going(step.id, newest.number, sealed, begun=begun)
 
     def _reached(self, table: Table, generation: int, micro_batch: int) -> bool:
         if not table.exists():
@@ -264,3 +248,47 @@ class Registry:
         table.refresh()
         last = table.last(f"speed:{generation}")
         return last is not None and last >= micro_batch
+
+
+def end_step(tables: Tables, step: str, clock: Clock) -> None:
+    """Let a step be over that is removed: should it come again, it begins anew. Twice is once."""
+    found = generations(tables, FormerStep(step, OVER, (), ()))
+    if found and found[-1].fingerprint != OVER:
+        number = found[-1].number + 1
+        over = replace(
+            found[-1], fingerprint=OVER, number=number, epoch=number, started=clock.now()
+        )
+        _write_down(Table(tables.registry()), over, REMOVED)
+
+
+def _write_down(registry: Table, generation: Generation, reason: str) -> None:
+    """Commit a row.
+
+    Raises:
+        TransientError: another process was faster.
+    """
+    state: WatermarkState = generation.state
+    row = {
+        "step": generation.step,
+        "fingerprint": generation.fingerprint,
+        "generation": generation.number,
+        "epoch": generation.epoch,
+        "start_block": generation.block,
+        "start_seq": generation.seq,
+        "watermark_us": state.watermark,
+        "t_max_us": state.t_max,
+        "k_us": state.k,
+        "slack_us": state.slack,
+        "slack": generation.slack.to_text(),
+        "controller": generation.controller,
+        "live": generation.live,
+        "reason": reason,
+        "frozen_seq": generation.frozen,
+        "started_at": generation.started,
+    }
+    table = pa.Table.from_pylist([row], schema=registry.spec.schema)
+    if not registry.append(table, f"registry:{generation.step}", generation.number):
+        raise TransientError(
+            f"{generation.step}: another process began generation {generation.number} at the"
+            " same moment; only one may run it. Start again if no other stream host does"
+        )

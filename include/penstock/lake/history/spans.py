@@ -62,5 +62,5 @@ def _marks(
     text: str = "",
 ) -> list[Mark]:  # fmt: skip
     """Watermarks from a start of the fold on, up to a block."""
-    changes = slack_changes(tables, step.name)
+    changes = slack_changes(tables, step.id)
     return lived(tables, events, step, since, before, changes, text).marks

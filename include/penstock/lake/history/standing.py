@@ -4,7 +4,7 @@ After a step was defined anew, readers keep the former definition's answers unti
 answered what that had: see docs/how-to/read-the-answers.md.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,10 +59,21 @@ def standing(tables: Tables, step: StepSpec) -> Standing | None:
     return replace(found, waits=found.waits or "has not been started")
 
 
-def left_behind(tables: Tables, steps: Collection[str]) -> list[str]:
-    """Names of steps that once ran and are none of these: the pipeline file has them no more."""
-    rows = read_table(Table(tables.registry()), ["step"])
-    return sorted({*rows["step"].to_pylist()} - {*steps})
+def left_behind(tables: Tables, steps: Sequence[StepSpec]) -> list[str]:
+    """Steps of a pipeline that once ran and are none of these: its file has them no more.
+
+    Of others that stand on the log nothing is said.
+    """
+    whose = {step.guest for step in steps}
+    mine = {name for name in ever_run(tables) if name.rpartition(".")[0] in whose}
+    return sorted(mine - {step.id for step in steps})
+
+
+def ever_run(tables: Tables) -> list[str]:
+    """All steps that ran on a log and were not removed since, by id."""
+    rows = read_table(Table(tables.registry()), ["step", "fingerprint", "generation"])
+    newest = {row["step"]: row["fingerprint"] for row in rows.sort_by("generation").to_pylist()}
+    return sorted(name for name, fingerprint in newest.items() if fingerprint)
 
 
 def told(step: StepSpec, shown: Standing) -> str:
@@ -71,11 +82,11 @@ def told(step: StepSpec, shown: Standing) -> str:
         return ""
     if shown.step.fingerprint == step.fingerprint:
         return (
-            f"{step.name}: answers from before it began anew, as of record {shown.at.seq + 1:,}."
+            f"{step.id}: answers from before it began anew, as of record {shown.at.seq + 1:,}."
             f" Its new beginning {shown.waits}."
         )
     return (
-        f"{step.name}: answers of its former definition {shown.step.fingerprint}, as of record"
+        f"{step.id}: answers of its former definition {shown.step.fingerprint}, as of record"
         f" {shown.at.seq + 1:,}. That of the pipeline file, {step.fingerprint}, {shown.waits}."
     )
 
@@ -94,7 +105,7 @@ def notes(
     found = [told(step, one) for step, one in shown if one is not None and one.waits]
     found += [
         f"{name}: no longer in the pipeline file; its answers stay where they are, unaudited."
-        for name in left_behind(tables, [step.name for step in steps])
+        for name in left_behind(tables, steps)
     ]
     return found + [row["covered"] for row in audited]
 
@@ -156,7 +167,7 @@ def definition_of(tables: Tables, step: StepSpec, fingerprint: str) -> Definitio
     """A definition of a step by its fingerprint; none: a former one that never answered."""
     if fingerprint == step.fingerprint:
         return step
-    nothing = FormerStep(step.name, fingerprint, (), ())
+    nothing = FormerStep(step.id, fingerprint, (), ())
     table = Table(replace(tables.answers(nothing), schema=pa.schema([])))
     if not table.exists():
         return None
@@ -164,7 +175,7 @@ def definition_of(tables: Tables, step: StepSpec, fingerprint: str) -> Definitio
     names = [field.name for field in fields]
     start, count = names.index("window_start"), names.index("n_records")
     keys, values = fields[:start], fields[start + 2 : count]
-    return FormerStep(step.name, fingerprint, _columns(keys), _columns(values))
+    return FormerStep(step.id, fingerprint, _columns(keys), _columns(values))
 
 
 def _columns(fields: Sequence[pa.Field]) -> tuple[Column, ...]:

@@ -80,11 +80,11 @@ def _of_step(tables: Tables, step: StepSpec, freeze: Freeze) -> dict[str, int]:
         return {}
     late, control = tables.late(step, []), tables.control(step)
     return {
-        f"late/{step.name}": _before(late, "last_seq", freeze.seq + 1, freeze),
-        f"control/{step.name}": _before(
+        f"late/{step.id}": _before(late, "last_seq", freeze.seq + 1, freeze),
+        f"control/{step.id}": _before(
             control, "through_seq", freeze.seq, freeze, lambda: _passed(at)
         ),
-        f"answers/{step.name}": _fold(tables, step, at, freeze),
+        f"answers/{step.id}": _fold(tables, step, at, freeze),
     }
 
 

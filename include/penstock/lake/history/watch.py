@@ -52,7 +52,7 @@ class Watch:
         self._versions: dict[str, tuple[int, int]] = {}
         self._known: dict[str, tuple[int, Waiting | None]] = {}
         self._opened = {
-            step.name: (Table(tables.control(step)), Table(tables.corrections())) for step in steps
+            step.id: (Table(tables.control(step)), Table(tables.corrections())) for step in steps
         }
 
     def look(self) -> dict[str, str] | None:
@@ -62,15 +62,15 @@ class Watch:
             after, found = self._waiting(step)
             reason = None if found is None else self.urgency.reason(found, now)
             if reason is not None:
-                due[step.name], why[step.name] = after, reason
+                due[step.id], why[step.id] = after, reason
         return why if self.bell.rings(due, now) else None
 
     def _waiting(self, step: StepSpec) -> tuple[int, Waiting | None]:
-        tables = self._opened[step.name]
+        tables = self._opened[step.id]
         if not tables[0].exists():
             return -1, None
         control, corrections = (t.refresh().version() if t.exists() else -1 for t in tables)
-        if self._versions.get(step.name) != (control, corrections):
-            self._known[step.name] = waiting(self.tables, step)
-            self._versions[step.name] = control, corrections
-        return self._known[step.name]
+        if self._versions.get(step.id) != (control, corrections):
+            self._known[step.id] = waiting(self.tables, step)
+            self._versions[step.id] = control, corrections
+        return self._known[step.id]

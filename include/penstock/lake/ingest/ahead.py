@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from penstock.config.pipeline import FileFormat, Intake
+from penstock.config.intake import FileFormat, Intake
 from penstock.control.spoken import spoken
 from penstock.core.errors import TransientError
 from penstock.core.window import BEGINNING, micros

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from penstock.config.answers import OverAnswers
-from penstock.config.pipeline import Definition, Pipeline
+from penstock.config.intake import Definition
+from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
 from penstock.lake.ingest.item import FIRST, Item, change, opened, stat_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import FileFormat, Source
+from penstock.config.intake import FileFormat, Source
 from penstock.core.clock import Clock
 from penstock.core.window import FOREVER, micros
 from penstock.lake.ingest import notices

@@ -2,7 +2,7 @@
 
 import csv
 
-from penstock.config.pipeline import FileFormat, Intake
+from penstock.config.intake import FileFormat, Intake
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.planned import GivenUp
 from penstock.lake.ingest.reading import BROKEN, SourceError, SourceFile, told_apart

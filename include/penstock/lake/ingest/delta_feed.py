@@ -18,7 +18,7 @@ import pyarrow.fs
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from penstock.config.pipeline import FileFormat
+from penstock.config.intake import FileFormat
 from penstock.lake.ingest.delta_log import (
     Added,
     Commits,

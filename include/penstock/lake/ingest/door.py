@@ -9,6 +9,7 @@ nothing and doubles nothing (docs/concepts/the-log.md).
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.config.pipeline import Ambiguous, Definition, Pipeline
+from penstock.config.intake import Ambiguous, Definition
+from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, TerminalError, TransientError
 from penstock.core.window import BEGINNING, instant, micros
@@ -40,7 +42,6 @@ from penstock.lake.log import proposed
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.files import DETAIL, Decided, decided, planned_path
 from penstock.lake.log.freezes import Freezes
-from penstock.lake.log.sheds import owner as sheds_owner
 from penstock.lake.storage.commit import ConflictError, Table
 from penstock.lake.storage.drafts import Drafts, Gathered
 from penstock.lake.storage.read import Tail, read_table
@@ -94,10 +95,8 @@ class Door(Sealing):
             (name, each.text): Terms(each.definition, tables, home, name, self._events)
             for name, each in self._streams.items()
         }
-        self._side = SideFiles(tables, pipeline, home, clock)
-        sheds = (sheds_owner(step.name) for step in pipeline.specs if step.sheds)
-        self._owners = [*(step.name for step in pipeline.specs), *sheds, *self._side.owners]
-        self._ahead = Ahead(self.plans, self.quarantine, self.blocks, self.decisions, self._owners)
+        self._side = SideFiles(tables, [pipeline], home, clock)
+        self._ahead = Ahead(self.plans, self.quarantine, self.blocks, self.decisions)
         self._open: deque[Plan] = deque()
         self._last: Plan | None = None
         self._arrived = BEGINNING
@@ -143,6 +142,10 @@ class Door(Sealing):
             for stream in self._streams.values():
                 stream.clear(plan)
         return received
+
+    def serve(self, pipelines: Sequence[Pipeline]) -> None:
+        """Take the side data of these pipelines, from the next ``work`` on."""
+        self._side = SideFiles(self.tables, pipelines, self.home, self.clock)
 
     @property
     def ended(self) -> bool:
@@ -231,7 +234,7 @@ class Door(Sealing):
         """What the next plan adopts; read again only when a decision or proposal came."""
         version = self.decisions.refresh().version()
         if version != self._proposed[0]:
-            self._proposed = version, proposed.waiting(self.decisions, self._owners)
+            self._proposed = version, proposed.waiting(self.decisions)
         return self._proposed[1]
 
     def _decided(self) -> Decided:

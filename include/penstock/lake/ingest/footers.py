@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from penstock.config.pipeline import FileFormat
+from penstock.config.intake import FileFormat
 from penstock.lake.ingest.item import Item, opened
 from penstock.lake.ingest.parquet import rows_of
 from penstock.lake.ingest.reading import BROKEN, SourceError, told_apart

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.types import INSTANT
-from penstock.config.pipeline import Ambiguous
+from penstock.config.intake import Ambiguous
 from penstock.core.window import BEGINNING, FOREVER
 from penstock.lake.ingest.text import is_text, matching, trimmed
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from penstock.config.pipeline import FileFormat
+from penstock.config.intake import FileFormat
 from penstock.lake.ingest.ending import ending, sample
 from penstock.lake.ingest.reading import SourceError, SourceFile
 

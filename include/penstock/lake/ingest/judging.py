@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.fs
 
-from penstock.config.pipeline import Ambiguous, Definition
+from penstock.config.intake import Ambiguous, Definition
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.plan import Plan
 from penstock.lake.ingest.planned import GivenUp

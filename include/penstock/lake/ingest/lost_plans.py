@@ -1,6 +1,5 @@
 """Whether commits of ``plans`` are lost: a table holds then what no plan says."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.core.errors import TerminalError
@@ -15,14 +14,12 @@ class Ahead:
 
     Attributes:
         plans, quarantine, blocks, decisions: of the pipeline.
-        steps: names of its steps.
     """
 
     plans: Table
     quarantine: Table
     blocks: Table
     decisions: Table
-    steps: Sequence[str]
 
     def refuse(self, last: int, events: Table) -> None:
         """Plan nothing while a table is ahead: its numbers would be given twice.
@@ -58,6 +55,6 @@ class Ahead:
             table.refresh()
             found[table.spec.name] = table.last(APPLICATION)
         self.decisions.refresh()
-        names = (f"{proposed.ADOPTED}:{step}" for step in self.steps)
+        names = (f"{proposed.ADOPTED}:{owner}" for owner in proposed.owners(self.decisions))
         adopted = [n for name in names if (n := self.decisions.last(name)) is not None]
         return found | {"decisions": max(adopted, default=None)}

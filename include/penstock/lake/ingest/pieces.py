@@ -7,7 +7,7 @@ process takes at once, in records, bytes or files, whichever is most.
 
 from collections.abc import Sequence
 
-from penstock.config.pipeline import Ambiguous, Definition, FileFormat
+from penstock.config.intake import Ambiguous, Definition, FileFormat
 from penstock.lake.ingest import source
 from penstock.lake.ingest.item import Item
 from penstock.lake.ingest.plan import Plan

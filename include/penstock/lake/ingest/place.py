@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pyarrow.fs
 
-from penstock.config.pipeline import History, Pipeline, Source
+from penstock.config.intake import History, Source
+from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.place import is_remote, path_of, uri_of
 from penstock.lake.ingest.delta_log import DeltaSourceError, opened, refuse_mapping

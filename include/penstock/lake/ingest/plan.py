@@ -6,7 +6,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.config.pipeline import Definition, Pipeline
+from penstock.config.intake import Definition
+from penstock.config.pipeline import Pipeline
 from penstock.core.errors import ConfigError
 from penstock.core.measure import ColumnType
 from penstock.core.slack import BlockKind

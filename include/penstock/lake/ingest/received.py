@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from penstock.columns.arrays import decoded
-from penstock.config.pipeline import FileFormat, Intake
+from penstock.config.intake import FileFormat, Intake
 from penstock.lake.ingest.cast import from_json
 from penstock.lake.ingest.delta_log import gone, vacuumed
 from penstock.lake.ingest.item import Item, opened

@@ -6,7 +6,8 @@ more. Where it was archived, what no plan has taken is found there.
 
 from pathlib import Path
 
-from penstock.config.pipeline import After, Pipeline, Source
+from penstock.config.intake import After, Source
+from penstock.config.pipeline import Pipeline
 from penstock.lake.ingest.origins import Origin, take_all
 from penstock.lake.ingest.place import archive_of, folder_of, said
 from penstock.lake.ingest.reading import SourceError

@@ -20,7 +20,8 @@ from penstock.columns.expressions import true_for
 from penstock.columns.marks import Marks
 from penstock.columns.watermark import Steering, after_each
 from penstock.columns.windows import closed_of, panes_of, windows_a_pane
-from penstock.config.pipeline import FileFormat, History, Pipeline
+from penstock.config.intake import FileFormat, History
+from penstock.config.pipeline import Pipeline
 from penstock.config.slack import Quality, SlackConfig
 from penstock.core.controller import Controller
 from penstock.core.controllers import KINDS, fresh

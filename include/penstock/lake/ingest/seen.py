@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.types import INSTANT
-from penstock.config.pipeline import Definition
+from penstock.config.intake import Definition
 from penstock.core.step import ONLY, STREAM
 from penstock.core.window import micros
 from penstock.lake.ingest.cast import Mask

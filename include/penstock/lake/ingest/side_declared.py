@@ -4,13 +4,12 @@ A running stream follows its file: it need not start again for an edit that leav
 it is. A process that knows another definition than the file has no say.
 """
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from penstock.columns.content import content_name
 from penstock.columns.types import fields_of
 from penstock.config.catalog import read_pipeline
+from penstock.config.linked import LinkedPipeline
 from penstock.config.pipeline import Pipeline
 from penstock.core.side import Declared, SideTable
 from penstock.core.step import StepSpec
@@ -31,7 +30,7 @@ class DeclaredPlace:
     """
 
     def __init__(self, pipeline: Pipeline, step: StepSpec, declared: Declared) -> None:
-        self.place: Path = pipeline.path
+        self.place, self.pipeline = pipeline.path, pipeline
         self.step, self.declared = step, declared
 
     @property
@@ -66,7 +65,9 @@ class DeclaredPlace:
         if pipeline is None:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             raise UnfitError(f"{problems[0]}{more}")
+        if isinstance(pipeline, LinkedPipeline) and isinstance(self.pipeline, LinkedPipeline):
+            pipeline.link(self.pipeline.other)
         for spec in pipeline.specs:
-            if (spec.name, spec.fingerprint) == (self.step.name, self.step.fingerprint):
+            if (spec.id, spec.fingerprint) == (self.step.id, self.step.fingerprint):
                 return next(each for each in spec.declares if each.table == self.table)
         raise OutdatedError

@@ -4,6 +4,7 @@ Content is stored once, and proposed; the door adopts it with its next plan.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -71,25 +72,22 @@ def places_of(pipeline: Pipeline, home: Path) -> list[SidePlace | DeclaredPlace]
 
 
 class SideFiles:
-    """The side data of one pipeline: takes what its files hold.
+    """The side data of pipelines on one log: takes what its files hold.
 
     Args:
-        tables: of the pipeline.
-        pipeline: its file.
+        tables: of the log.
+        pipelines: their files.
         home: where relative places start.
         clock: tells when something was seen.
     """
 
-    def __init__(self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock) -> None:
+    def __init__(
+        self, tables: Tables, pipelines: Sequence[Pipeline], home: Path, clock: Clock
+    ) -> None:
         self.tables, self.clock = tables, clock
         self.decisions = Table(tables.decisions())
-        self.places = places_of(pipeline, home)
+        self.places = [place for each in pipelines for place in places_of(each, home)]
         self._seen = {place.table.name: _Seen() for place in self.places}
-
-    @property
-    def owners(self) -> list[str]:
-        """Whose decisions those of the side data are."""
-        return [owner(place.table) for place in self.places]
 
     def look(self) -> None:
         """Take what has changed; what cannot be used is noted, and the former content holds on.

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISREG
 
-from penstock.config.pipeline import After, FileFormat, FileOrder, History, Source
+from penstock.config.intake import After, FileFormat, FileOrder, History, Source
 from penstock.core.errors import ConfigError
 from penstock.core.place import uri_of
 from penstock.core.window import FOREVER

@@ -15,7 +15,7 @@ from typing import TypeVar
 import pyarrow as pa
 from deltalake.transaction import AddAction
 
-from penstock.config.pipeline import Definition, FileFormat
+from penstock.config.intake import Definition, FileFormat
 from penstock.core.crash import reached
 from penstock.core.window import BEGINNING
 from penstock.lake.ingest.counting import count

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from penstock.config.pipeline import Mode, Pipeline
+from penstock.config.intake import Mode
+from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import TransientError
 from penstock.core.slack import BlockKind

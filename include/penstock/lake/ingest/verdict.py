@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.types import ARROW, INSTANT
-from penstock.config.pipeline import Ambiguous, Definition, Intake
+from penstock.config.intake import Ambiguous, Definition, Intake
 from penstock.core.measure import ColumnType
 from penstock.core.window import BEGINNING, micros
 from penstock.lake.ingest.cast import Mask, cast, failed

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
-from penstock.config.pipeline import FileFormat, History, Source
+from penstock.config.intake import FileFormat, History, Source
 from penstock.lake.ingest.archive import archived
 from penstock.lake.ingest.born import born
 from penstock.lake.ingest.delta_feed import DeltaFeed

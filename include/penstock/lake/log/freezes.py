@@ -69,7 +69,7 @@ class Freeze:
 
     def counted(self, step: StepSpec, epoch: int) -> Mapping[str, int]:
         """What an audit had counted of an epoch of a step when it was frozen, by name."""
-        footing = json.loads(self.steps.get(step.name, "{}"))
+        footing = json.loads(self.steps.get(step.id, "{}"))
         mine = footing.get("epoch", [])[:2] == [epoch, step.fingerprint]
         found: Mapping[str, int] = footing["totals"] if mine else {}
         return found

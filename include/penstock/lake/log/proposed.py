@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.core.clock import Clock
 from penstock.core.shedding import WHOLE
@@ -19,6 +20,7 @@ from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
 from penstock.lake.log.blocks import SHED, SIDE, SLACK, decisions_of
 from penstock.lake.storage.commit import Table, settle
+from penstock.lake.storage.read import read_table
 from penstock.lake.storage.tables import Tables
 
 PROPOSAL = "proposal"
@@ -66,7 +68,7 @@ def propose(tables: Tables, step: StepSpec, spec: SlackSpec, reason: str, clock:
     """Ask for another slack of the same policy."""
     table = Table(tables.decisions())
     settle(tables.coverage(step))
-    _propose(table, step.name, spec.to_text(), reason, clock.now())
+    _propose(table, step.id, spec.to_text(), reason, clock.now())
 
 
 def shed(tables: Tables, owner: str, ratio: int, reason: str, clock: Clock) -> None:
@@ -154,15 +156,20 @@ def held(value: str) -> tuple[str, int]:
     return version, int(seq)
 
 
-def waiting(table: Table, owners: Sequence[str]) -> str | None:
+def owners(table: Table) -> list[str]:
+    """For whom there ever was a proposal: steps, and what else decisions are about."""
+    rows = read_table(table, ["step"], pc.field("what") == PROPOSAL)
+    return sorted(set(rows["step"].to_pylist()))
+
+
+def waiting(table: Table) -> str | None:
     """What a plan is to adopt, as text: by owner the last proposal, if nothing was decided since.
 
     Args:
         table: of decisions.
-        owners: names of steps, and of what else decisions are about.
     """
     found = {}
-    for owner in owners:
+    for owner in owners(table):
         rows = _open(decisions_of(table, owner))
         if rows:
             found[owner] = [rows[-1]["value"], rows[-1]["reason"]]

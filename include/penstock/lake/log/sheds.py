@@ -33,7 +33,7 @@ def sheds_of(decisions: Table, step: StepSpec, after: int) -> tuple[Shed, ...]:
     """
     if not step.sheds:
         return ()
-    whose = owner(step.name) if step.above is None else REVISIONS
+    whose = owner(step.id) if step.above is None else REVISIONS
     rows = [row for row in decisions_of(decisions, whose) if row["what"] == SHED]
     found = [(max(seq, after + 1), int(ratio)) for ratio, seq in (held(r["value"]) for r in rows)]
     return tuple(dict(found).items())

@@ -11,6 +11,7 @@ Docs: docs/decisions/0055-answers-become-a-log.md.
 
 import json
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.config.answers import OverAnswers
+from penstock.config.pipeline import Pipeline
 from penstock.core.clock import Clock
 from penstock.core.errors import TerminalError
 from penstock.core.slack import BlockKind
@@ -59,7 +61,7 @@ class Feed(Sealing):
     def __init__(self, tables: Tables, pipeline: OverAnswers, clock: Clock) -> None:
         self.tables, self.pipeline, self.clock = tables, pipeline, clock
         self.above: StepSpec = pipeline.over
-        self.source = Tables(tables.lake, pipeline.source.pipeline)
+        self.source = Tables(tables.lake, pipeline.other.log)
         self.plans, self.blocks = Table(tables.plans()), Table(tables.blocks())
         self.quarantine = Table(tables.quarantine())
         self.decisions = Table(tables.decisions())
@@ -77,6 +79,9 @@ class Feed(Sealing):
         """Whether, as of the last ``work``, the step had ended, and all of it is in."""
         at = position(self.source, self.above)
         return self._idle and at is not None and at.sealed.state.ended
+
+    def serve(self, pipelines: Sequence[Pipeline]) -> None:
+        """Nothing is to be done: no step over answers needs side data."""
 
     def catch_up(self) -> None:
         """Take all that waits; where another process does the same, that one may go on."""

@@ -95,7 +95,7 @@ def as_taken(tables: Tables, step: StepSpec, taken: Taken) -> Position:
     """
     at = position(tables, step)
     if at is None or at.epoch.number != taken.epoch:
-        raise TerminalError(ANEW.format(step=step.name, pipeline=tables.pipeline, mine="PIPELINE"))
+        raise TerminalError(ANEW.format(step=step.id, pipeline=tables.pipeline, mine="PIPELINE"))
     mine = rows_of(tables, step, at, Spans("block", ((taken.block, taken.block),)))
     sealed = next(row for row in mine if row.order == taken.order)
     lasts = (

@@ -77,7 +77,7 @@ class Recorder:
         rows = self._rows(at, starts, {m.window_start: m for m in least}, known)
         if rows.num_rows:
             settle(self.tables.control(self.step), self.tables.corrections())
-            self.table.append(rows, f"coverage:{self.step.name}", every.num_rows)
+            self.table.append(rows, f"coverage:{self.step.id}", every.num_rows)
         return int(rows.num_rows)
 
     def _touched(self, at: Position, since: int) -> Starts:

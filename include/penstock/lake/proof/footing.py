@@ -100,7 +100,7 @@ def read_footing(tables: Tables, step: StepSpec) -> Footing | None:
     """
     table = Table(tables.audits())
     names = ["audited_at", "state", "everything", "step"]
-    mine = pc.field("step") == step.name
+    mine = pc.field("step") == step.id
     rows = read_table(table, names, mine).sort_by("audited_at").to_pylist()
     for row in reversed(rows):
         if row["state"] == FAILED and row["everything"]:
@@ -153,8 +153,8 @@ def epoch_of(epoch: Generation) -> list[Any]:
 
 def decisions_digest(tables: Tables, step: StepSpec, before: int) -> str:
     """Of what was decided of a step's slack and shedding, in force before a block."""
-    changes = [c for c in slack_changes(tables, step.name) if c.block < before]
-    shed = decisions_of(Table(tables.decisions()), owner(step.name)) if step.sheds else []
+    changes = [c for c in slack_changes(tables, step.id) if c.block < before]
+    shed = decisions_of(Table(tables.decisions()), owner(step.id)) if step.sheds else []
     said = [(row["block"], row["value"]) for row in shed if row["what"] == SHED]
     text = json.dumps([
         *((c.block, c.spec.to_text()) for c in changes),

@@ -76,7 +76,7 @@ class Freezer:
 
     def _positions(self) -> Mapping[str, Position]:
         """Of all steps; empty: some has none."""
-        found = {step.name: position(self.tables, step) for step in self.pipeline.specs}
+        found = {step.id: position(self.tables, step) for step in self.pipeline.specs}
         whole = {name: at for name, at in found.items() if at is not None}
         return whole if len(whole) == len(found) else {}
 
@@ -108,7 +108,7 @@ class Freezer:
         self, at: Mapping[str, Position], former: Freeze
     ) -> Iterator[Mapping[str, Footing]]:
         """What green audits of all steps found, by step; the newest first."""
-        several = {step.name for step in self.pipeline.specs if len(step.streams) > 1}
+        several = {step.id for step in self.pipeline.specs if len(step.streams) > 1}
         where = (pc.field("state") == PASSED) & (pc.field("through_seq") > former.seq)
         rows = read_table(Table(self.tables.audits()), ["run_id", "audited_at", "step", "footing"],
                           where).sort_by([("audited_at", "descending")]).to_pylist()  # fmt: skip
@@ -147,7 +147,7 @@ class Freezer:
             return "once the stream takes in more"
         for step in self.pipeline.specs:
             if why := self._owes(step, freeze, adopted):
-                return f"once {step.name} {why}"
+                return f"once {step.id} {why}"
         return ""
 
     def _adopted(self, freeze: Freeze) -> int | None:
@@ -165,7 +165,7 @@ class Freezer:
             return "has finished its corrections"
         if at.epoch.frozen >= freeze.seq:  # it began behind
             return ""
-        base = _read(freeze.steps.get(step.name))
+        base = _read(freeze.steps.get(step.id))
         if base is None or base.epoch != epoch_of(at.epoch):
             return "has been audited from its beginning"
         footing = None if self._failed(step) else read_footing(tables, step)
@@ -176,7 +176,7 @@ class Freezer:
 
     def _failed(self, step: StepSpec) -> bool:
         """Whether the newest audit found something."""
-        mine = pc.field("step") == step.name
+        mine = pc.field("step") == step.id
         rows = read_table(Table(self.tables.audits()), ["audited_at", "state"], mine)
         return bool(rows.num_rows) and rows.sort_by("audited_at")["state"][-1].as_py() == FAILED
 
@@ -209,9 +209,9 @@ class Freezer:
         """The freeze as it takes effect: what the windows that freeze still got is counted."""
         steps = {}
         for step in self.pipeline.specs:
-            at, base = position(self.tables, step), _read(freeze.steps.get(step.name))
+            at, base = position(self.tables, step), _read(freeze.steps.get(step.id))
             if at is not None and base is not None and base.epoch == epoch_of(at.epoch):
-                steps[step.name] = self._counted(step, at, freeze, base).to_text()
+                steps[step.id] = self._counted(step, at, freeze, base).to_text()
         return replace(freeze, steps=steps, frozen=True)
 
     def _counted(self, step: StepSpec, at: Position, freeze: Freeze, base: Footing) -> Footing:

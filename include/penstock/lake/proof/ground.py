@@ -42,13 +42,13 @@ def ground_of(tables: Tables, step: StepSpec, epoch: Generation) -> Ground:
         TerminalError: what the epoch began with has gone.
     """
     freezes = Freezes(tables)
-    done, text = freezes.frozen, freezes.frozen.steps.get(step.name)
+    done, text = freezes.frozen, freezes.frozen.steps.get(step.id)
     found = None if text is None else Footing.from_text(text)
     if found is not None and found.epoch == epoch_of(epoch):
         return Ground(found.head, found, done.begin_of(step))
     if epoch.frozen < done.seq:
         raise TerminalError(
-            f"{step.name}: its log was frozen up to record {done.seq + 1:,} while it began, and it"
+            f"{step.id}: its log was frozen up to record {done.seq + 1:,} while it began, and it"
             " was to be answered from earlier ones. Edit its definition: it then begins behind"
         )
     mine = next((f for f in freezes.all() if f.seq == epoch.frozen), NOTHING)

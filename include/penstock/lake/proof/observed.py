@@ -221,7 +221,7 @@ def measured(
     """
     if step.slack.tuning is None:
         return [], BEGINNING
-    changes = slack_changes(tables, step.name)
+    changes = slack_changes(tables, step.id)
     gone, rows = frozen(tables).seq, rows_of(tables, step, at)
     before = (r for r in rows if gone <= r.seq <= since)
     last = max(before, default=None, key=lambda r: r.block)

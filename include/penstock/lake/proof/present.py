@@ -19,7 +19,7 @@ def patients_at(tables: Tables, step: StepSpec, at: Position) -> dict[str, Patie
 
     Nothing: no policy is in force that measures final windows.
     """
-    spec = slack_changes(tables, step.name)[-1].spec
+    spec = slack_changes(tables, step.id)[-1].spec
     kind = KINDS.get(spec.policy)
     if kind is None or not issubclass(kind, Patient):
         return {}
@@ -43,7 +43,7 @@ def since(tables: Tables, step: StepSpec, at: Position) -> int:
     """
     if known := patients_at(tables, step, at).values():
         return max(FOREVER if each.since is None else each.since for each in known)
-    changes = slack_changes(tables, step.name)
+    changes = slack_changes(tables, step.id)
     policy = changes[-1].spec.policy
     same = [*takewhile(lambda change: change.spec.policy is policy, reversed(changes))]
     if len(same) == len(changes):

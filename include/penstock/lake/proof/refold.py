@@ -53,7 +53,7 @@ class Way:
         self.blocks = blocks.seen_by(step.streams)
         self.since = since
         rows = read_table(Table(tables.decisions()))
-        rows = rows.filter((pc.field("step") == step.name) & (pc.field("what") == SLACK))
+        rows = rows.filter((pc.field("step") == step.id) & (pc.field("what") == SLACK))
         decided = rows.sort_by([("block", "ascending"), ("decided_at", "ascending")]).to_pylist()
         self.decided = [SlackChange(r["block"], SlackSpec.from_text(r["value"])) for r in decided]
         self._controller: Controller | None = None

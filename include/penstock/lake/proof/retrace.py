@@ -125,7 +125,7 @@ def read_plans(
     tables: Tables, step: StepSpec, where: pc.Expression | None = None
 ) -> list[dict[str, Any]]:
     """Rows of ``corrections`` of a step; all by default."""
-    mine = pc.field("step") == step.name
+    mine = pc.field("step") == step.id
     rows = read_table(Table(tables.corrections()), where=mine if where is None else mine & where)
     return [*rows.to_pylist()]
 

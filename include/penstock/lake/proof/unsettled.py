@@ -58,7 +58,7 @@ def with_unsettled(
             source has been taken for long.
     """
     files, plans = changed_files(tables, pipeline, home), overdue_plans(tables, now, said.get(""))
-    behinds = {s.name: behind(tables, s, now, said.get(s.name)) for s in pipeline.specs}
+    behinds = {s.id: behind(tables, s, now, said.get(s.id)) for s in pipeline.specs}
     return [_with(row, files, plans, behinds[row["step"]]) for row in rows]
 
 

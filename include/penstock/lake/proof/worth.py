@@ -156,7 +156,7 @@ def all_worths(tables: Tables, pipeline: Pipeline) -> dict[str, Worth]:
 def worth(tables: Tables, pipeline: Pipeline, step: StepSpec) -> Worth | None:
     """What the slack of a step that runs costs and brings; none: it sealed nothing yet."""
     at, quality = position(tables, step), pipeline.steps[step.name].quality
-    changes = slack_changes(tables, step.name)
+    changes = slack_changes(tables, step.id)
     if at is None or not changes:
         return None
     rows, since = newest_rows(Table(tables.coverage(step))), present_since(tables, step, at)

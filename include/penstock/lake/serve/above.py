@@ -21,7 +21,7 @@ def waits_above(tables: Tables, pipeline: Pipeline) -> Iterator[tuple[str, str, 
     block = next_block(tables)
     while isinstance(pipeline, OverAnswers):
         taken, step = taken_at(tables, block), pipeline.over
-        tables, pipeline = Tables(tables.lake, pipeline.source.pipeline), pipeline.above
+        tables, pipeline = Tables(tables.lake, pipeline.other.log), pipeline.other
         at = position(tables, step)
         if at is None or at.epoch.number != taken.epoch:
             return

@@ -71,7 +71,7 @@ def state(tables: Tables, step: StepSpec) -> StepState | None:
         return None
     rows = read_table(Table(tables.corrections()))
     rows = rows.filter(
-        (pc.field("step") == step.name)
+        (pc.field("step") == step.id)
         & (pc.field("epoch") == at.epoch.number)
         & (pc.field("state") == DONE)
     ).sort_by([("reason", "ascending"), ("recorded_at", "ascending")])  # backfill before late
@@ -101,6 +101,6 @@ def why_nothing(tables: Tables, step: StepSpec) -> str:
 
 def last_audit(tables: Tables, step: StepSpec) -> dict[str, Any] | None:
     """The newest audit of a step, as its row of ``audits``."""
-    rows = read_table(Table(tables.audits())).filter(pc.field("step") == step.name)
+    rows = read_table(Table(tables.audits())).filter(pc.field("step") == step.id)
     found = rows.sort_by("audited_at").to_pylist()
     return found[-1] if found else None

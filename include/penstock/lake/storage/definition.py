@@ -12,12 +12,12 @@ class FormerStep:
     """A definition that the pipeline file no longer has: what its answers look like, no more.
 
     Attributes:
-        name: the step's.
+        id: the step's.
         fingerprint: names the definition.
         identity, values: columns of its answers.
     """
 
-    name: str
+    id: str
     fingerprint: str
     identity: tuple[Column, ...]
     values: tuple[Column, ...]

@@ -1,5 +1,6 @@
 """Removing the tables of a pipeline."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pyarrow.fs
@@ -7,6 +8,9 @@ import pyarrow.fs
 from penstock.core.errors import ConfigError
 from penstock.lake.storage.spec import opened
 from penstock.lake.storage.tables import Tables
+
+OF_A_STEP = ("answers", "merged", "late", "excluded", "control", "coverage")
+"""Tables of which each step has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,21 +22,38 @@ class Stored:
     size: int
 
 
-def stored(tables: Tables) -> Stored:
-    """How much lies below a pipeline's folder of the lake: tables and checkpoints."""
-    filesystem, folder = opened(tables.uri())
-    selector = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
-    sizes = [i.size or 0 for i in filesystem.get_file_info(selector) if i.is_file]
+def stored(tables: Tables, steps: Collection[str] = ()) -> Stored:
+    """How much lies below a pipeline's folder of the lake: tables and checkpoints.
+
+    Args:
+        tables: of a log.
+        steps: only what these have there, by id; none: everything.
+    """
+    sizes = list[int]()
+    for uri in _places(tables, steps):
+        filesystem, folder = opened(uri)
+        selector = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
+        sizes += [i.size or 0 for i in filesystem.get_file_info(selector) if i.is_file]
     return Stored(tables.uri(), len(sizes), sum(sizes))
 
 
-def remove_tables(tables: Tables) -> None:
-    """Delete the folder; nothing there is no error.
+def remove_tables(tables: Tables, steps: Collection[str] = ()) -> None:
+    """Delete the folder, or what some steps have in it; nothing there is no error.
 
     Raises:
         ConfigError: it cannot be deleted.
     """
-    filesystem, folder = opened(tables.uri())
+    for uri in _places(tables, steps):
+        _delete(tables, uri)
+
+
+def _places(tables: Tables, steps: Collection[str]) -> list[str]:
+    own = [tables.uri(table, step) for step in sorted(steps) for table in OF_A_STEP]
+    return [*own, *(tables.checkpoint(f"apart-{step}") for step in sorted(steps))] or [tables.uri()]
+
+
+def _delete(tables: Tables, uri: str) -> None:
+    filesystem, folder = opened(uri)
     if filesystem.get_file_info(folder).type is pyarrow.fs.FileType.NotFound:
         return
     try:

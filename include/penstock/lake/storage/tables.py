@@ -387,7 +387,7 @@ class Tables:
         return TableSpec(uri, schema, (), ("window_start", "through_seq"), "coverage")
 
     def _of(self, step: Definition, table: str) -> str:
-        return self.uri(table, step.name, step.fingerprint)
+        return self.uri(table, step.id, step.fingerprint)
 
     def checkpoint(self, *parts: str | int) -> str:
         """Spark's checkpoint of a query and number, or the folder of those: a cache, no truth."""

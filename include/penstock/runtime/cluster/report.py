@@ -23,8 +23,8 @@ def show_status(settings: Settings, clock: Clock, console: Console) -> bool:
     if not state.alive:
         console.print("The cluster is down. Start it: penstock cluster up")
         return False
-    now, pipelines = clock.now(), catalog_in_force(settings).pipelines
-    looks = [loads(Tables(settings.lake_uri, each.name), now - FRESH) for each in pipelines]
+    now, logs = clock.now(), {each.log for each in catalog_in_force(settings).pipelines}
+    looks = [loads(Tables(settings.lake_uri, name), now - FRESH) for name in sorted(logs)]
     taus = busy_now(looks, now)
     console.print(f"{state.url}: {state.registered} of {state.wanted} wanted nodes registered")
     table = Table("node", "address", "state", "restarts", "busy", box=None, pad_edge=False)

@@ -32,16 +32,16 @@ class Scaler:
         settings: where it is.
         cluster: its file.
         clock: of what is written.
-        pipelines: whose load counts.
+        logs: whose load counts: names of their pipelines.
     """
 
     def __init__(
-        self, settings: Settings, cluster: Cluster, clock: Clock, pipelines: Sequence[str]
+        self, settings: Settings, cluster: Cluster, clock: Clock, logs: Sequence[str]
     ) -> None:
         self.settings, self.cluster, self.clock = settings, cluster, clock
         self.files = ClusterFiles(settings.home)
         self.scalings = Scalings(settings.lake_uri, clock)
-        self.tables = [Tables(settings.lake_uri, name) for name in pipelines]
+        self.tables = [Tables(settings.lake_uri, name) for name in logs]
 
     def observe(self) -> dict[str, Any]:
         """What a decision goes by, in words and figures that are kept with it.

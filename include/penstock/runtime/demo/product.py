@@ -138,7 +138,7 @@ def stream_progress(settings: Settings, pipeline: Pipeline, live: int) -> Look:
         answers += pc.sum(sealed["answers"]).as_py() or 0
         late += pc.sum(sealed["pairs_late"]).as_py() or 0
     if not taken:
-        known = control.status(StreamPaths(settings.streams, pipeline.name))
+        known = control.status(StreamPaths(settings.streams, pipeline.log))
         return Look(f"stream {known.state}" + (f": {known.error}" if known.error else ""))
     return Look(
         f"{min(done):,} of {live:,} records, {answers:,} answers, {late:,} pairs late",
@@ -173,4 +173,4 @@ def _sealed(settings: Settings, pipeline: Pipeline, origin: str) -> int:
 
 
 def _tables(settings: Settings, pipeline: Pipeline) -> Tables:
-    return Tables(settings.lake_uri, pipeline.name)
+    return Tables(settings.lake_uri, pipeline.log)

@@ -189,7 +189,7 @@ def _say_changed(manifest: Manifest, folder: Path, pipelines: Path, out: Console
 def _say_lacking(settings: Settings, out: Console) -> None:
     """What came after the backup, and does not lie in its source any more."""
     for pipeline in Catalog.read(settings.pipelines).pipelines:
-        tables = Tables(settings.lake_uri, pipeline.name)
+        tables = Tables(settings.lake_uri, pipeline.log)
         said = lacking(pipeline, settings.home, tables)
         if said is not None:
             out.print(Text(f"! {said}", style="yellow"), soft_wrap=True)

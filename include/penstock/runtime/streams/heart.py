@@ -116,6 +116,11 @@ class Heart:
             into = self._figures if step is None else self._steps.setdefault(step, {})
             into.update(figures)
 
+    def forget(self, step: str) -> None:
+        """Publish no more of a step."""
+        with self._guard:
+            self._steps.pop(step, None)
+
     def works(self, sealed: int) -> None:
         """Say that this life is of use: until then its state is ``starting``.
 

@@ -106,7 +106,7 @@ def show_beside(
 
 
 def _side(settings: Settings, pipeline: Pipeline, name: str) -> Side:
-    tables, step = Tables(settings.lake_uri, pipeline.name), pipeline.spec(name)
+    tables, step = Tables(settings.lake_uri, pipeline.log), pipeline.spec(name)
     at = position(tables, step)
     windows = newest_rows(Table(tables.coverage(step))).to_pylist()
     if at is None or not windows:

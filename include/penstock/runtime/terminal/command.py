@@ -69,7 +69,7 @@ def query(settings: Settings, arguments: argparse.Namespace) -> int:
     pipeline = pipeline_of(settings, arguments.pipeline)
     between = arguments.since, arguments.until
     question = Question(arguments.sql, arguments.pairs, arguments.where, between, arguments.as_of)
-    found = known(Tables(settings.lake_uri, pipeline.name), pipeline, question)
+    found = known(Tables(settings.lake_uri, pipeline.log), pipeline, question)
     sql = question.statement
     if sql is None:
         terminal_rows.show_views(pipeline.name, found, console())
@@ -90,7 +90,7 @@ def export(settings: Settings, arguments: argparse.Namespace) -> int:
 
     settings = anchored(settings)
     pipeline = pipeline_of(settings, arguments.pipeline)
-    tables = Tables(settings.lake_uri, pipeline.name)
+    tables = Tables(settings.lake_uri, pipeline.log)
     empty, asked = arguments.empty, arguments.as_of
     written = write(tables, pipeline, arguments.folder, empty=empty, asked=asked)
     terminal_rows.show_exported(pipeline.name, written, console())
@@ -131,7 +131,7 @@ def _amendment(settings: Settings, arguments: argparse.Namespace) -> "Amendment"
 
     settings = anchored(settings)
     pipeline = pipeline_of(settings, arguments.pipeline)
-    tables = Tables(settings.lake_uri, pipeline.name)
+    tables = Tables(settings.lake_uri, pipeline.log)
     return Amendment(tables, pipeline, settings.home, SystemClock())
 
 

@@ -54,7 +54,7 @@ def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out:
     Raises:
         ConfigError: the source cannot be listed.
     """
-    tables, plans = Tables(settings.lake_uri, pipeline.name), list[Explanation]()
+    tables, plans = Tables(settings.lake_uri, pipeline.log), list[Explanation]()
     if isinstance(pipeline, OverAnswers):
         plans.append(explain(pipeline, settings, now))
         _show_title(plans[0], out)
@@ -70,7 +70,7 @@ def _show_stream(
     *, is_first: bool,
 ) -> Explanation:  # fmt: skip
     """Of one stream, or the only one, with the steps over it; the first is below the title."""
-    tables, intake = Tables(settings.lake_uri, pipeline.name), pipeline.intakes[stream]
+    tables, intake = Tables(settings.lake_uri, pipeline.log), pipeline.intakes[stream]
     try:
         queue = samples.queue(intake.source, settings.home, tables, "live", stream)
         sample = samples.read_sample(pipeline, settings.home, now, stream=stream)

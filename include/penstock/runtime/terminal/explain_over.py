@@ -45,7 +45,7 @@ def tree(pipeline: Pipeline) -> Tree:
     way, below = list[str](), pipeline
     while isinstance(below, OverAnswers):
         way.append(_named(below.source.pipeline, below.over))
-        below = below.above
+        below = below.other
     top = at = Tree(f"events of {below.name}")
     for named in reversed(way):
         at = at.add(named)

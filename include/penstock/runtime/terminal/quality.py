@@ -35,7 +35,7 @@ def show_quality(
     settings: Settings, pipeline: Pipeline, steps: Sequence[StepSpec], out: Console
 ) -> None:
     """Show how good the timely answers of some steps were, and draw it."""
-    tables = Tables(settings.lake_uri, pipeline.name)
+    tables = Tables(settings.lake_uri, pipeline.log)
     for step in steps:
         head(f"Step {step.name}", out)
         quality = pipeline.steps[step.name].quality or USUAL

@@ -7,18 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyarrow.fs import FileSelector, FileType
 from rich.console import Console
 from rich.text import Text
 
-from penstock.config.answers import stands_on
 from penstock.config.catalog import Catalog, UnknownPipelineError
 from penstock.config.kept import kept_file
+from penstock.config.links import stands_on
 from penstock.config.model import NAME_RULE
 from penstock.config.settings import Settings
+from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
+from penstock.lake.history.registry import end_step
+from penstock.lake.history.standing import ever_run
 from penstock.lake.storage.remove import Stored, remove_tables, stored
+from penstock.lake.storage.spec import opened
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams import control
+from penstock.runtime.streams.links import linked
 from penstock.runtime.streams.paths import StreamPaths, is_held, take_lock
 from penstock.runtime.terminal.words import count, pairs, size
 
@@ -41,8 +47,8 @@ class StoodOnError(ConfigError):
     def __init__(self, pipeline: str, others: Sequence[str]) -> None:
         self.pipeline, self.others = pipeline, tuple(others)
         super().__init__(
-            f"{pipeline}: its answers are what {', '.join(others)} is made of, and nothing there"
-            " could be corrected or audited without them. Remove that first, and its file with it"
+            f"{pipeline}: it is what {', '.join(others)} is made of, and nothing there could be"
+            " corrected or audited without it. Remove that first, and its file with it"
         )
 
 
@@ -54,6 +60,8 @@ class Removal:
         tables: in the lake.
         reports: folders of audit reports.
         files: of the stream.
+        log: on which it stands.
+        steps: of it, by id, where that is another pipeline's; else none.
         config: its pipeline file, which stays; none: there is none.
         definition: where its last valid definition is kept.
     """
@@ -61,6 +69,8 @@ class Removal:
     tables: Stored
     reports: tuple[Path, ...]
     files: tuple[Path, ...]
+    log: Tables
+    steps: tuple[str, ...]
     config: Path | None
     definition: Path
 
@@ -88,7 +98,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     """
     found = _find(settings, name)
     paths = StreamPaths(settings.streams, name)
-    _refuse_if_running(paths)
+    _refuse_if_running(paths, found)
     if found.empty:
         out.print(f"Nothing to remove: {name} has written nothing.", soft_wrap=True)
         _show_what_stays(found, name, out)
@@ -97,7 +107,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     if not sure and not _confirmed(name, out):
         out.print("Not confirmed: nothing was removed. Without asking: --yes")
         return 1
-    _remove(found, paths, Tables(settings.lake_uri, name))
+    _remove(found, paths)
     out.print(Text(f"Removed: everything that {name} had written.", style="green"))
     _show_what_stays(found, name, out)
     return 0
@@ -113,9 +123,12 @@ def _find(settings: Settings, name: str) -> Removal:
         raise unknown
     if above := [p.name for p in catalog.pipelines if name in stands_on(p)]:
         raise StoodOnError(name, above)
+    log, steps = _stands(settings.lake_uri, name)
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     found = Removal(
-        tables=stored(Tables(settings.lake_uri, name)),
+        tables=stored(log, steps),
+        log=log,
+        steps=steps,
         reports=tuple(folder for folder in reports if folder.is_dir()),
         files=tuple(sorted(settings.streams.glob(f"{name}.*"))),
         definition=kept_file(settings, name),
@@ -126,7 +139,22 @@ def _find(settings: Settings, name: str) -> Removal:
     return found
 
 
-def _refuse_if_running(paths: StreamPaths) -> None:
+def _stands(lake: str, name: str) -> tuple[Tables, tuple[str, ...]]:
+    """The log on which a pipeline stands, and its steps there if that is another one's."""
+    filesystem, root = opened(lake)
+    folders = filesystem.get_file_info(FileSelector(root, allow_not_found=True))
+    for folder in sorted(each.base_name for each in folders if each.type is FileType.Directory):
+        tables = Tables(lake, folder)
+        if steps := [each for each in ever_run(tables) if each.startswith(f"{name}.")]:
+            return tables, tuple(steps)
+    return Tables(lake, name), ()
+
+
+def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
+    if found.steps:
+        host = StreamPaths(paths.folder, found.log.pipeline)
+        if paths.name in linked(host) and (alive := control.status(host)).alive:
+            raise StreamRunsError(paths.name, alive.state)
     known = control.status(paths)
     if known.alive or known.state == "wanted":
         raise StreamRunsError(paths.name, known.state)
@@ -142,14 +170,16 @@ def _confirmed(name: str, out: Console) -> bool:
         return False
 
 
-def _remove(found: Removal, paths: StreamPaths, tables: Tables) -> None:
+def _remove(found: Removal, paths: StreamPaths) -> None:
     """Remove it while holding the supervisor's lock, so that no stream starts meanwhile."""
     paths.folder.mkdir(parents=True, exist_ok=True)
     lock = take_lock(paths.supervisor_lock)
     if lock is None:
         raise StreamRunsError(paths.name, "being started")
     try:
-        remove_tables(tables)
+        for step in found.steps:
+            end_step(found.log, step, SystemClock())
+        remove_tables(found.log, found.steps)
         for folder in found.reports:
             shutil.rmtree(folder)
         for file in {*found.files, paths.supervisor_lock, found.definition}:
@@ -167,7 +197,12 @@ def _show(found: Removal, out: Console) -> None:
     rows: list[tuple[str, str | Text]] = []
     if found.tables.files:
         much = f"{count(found.tables.files, 'file')}, {size(found.tables.size)}"
-        rows.append(("tables", f"{found.tables.uri} with its checkpoints ({much})"))
+        what = (
+            f"{', '.join(found.steps)} in {found.tables.uri}"
+            if found.steps
+            else (f"{found.tables.uri} with its checkpoints")
+        )
+        rows.append(("tables", f"{what} ({much})"))
     rows += [("reports", str(folder)) for folder in found.reports]
     if found.files:
         first = found.files[0]

@@ -46,7 +46,7 @@ def show_answers(
     out: Console,
 ) -> None:
     """Show steps of a pipeline."""
-    tables = Tables(settings.lake_uri, pipeline.name)
+    tables = Tables(settings.lake_uri, pipeline.log)
     out.print(Text.assemble((pipeline.name, "bold"), f"  {pipeline.description}"))
     audit = read_json(settings.docs / pipeline.name / "latest.json")
     folder = settings.docs / pipeline.name
@@ -92,7 +92,7 @@ def _side(side: SideState) -> Text:
 
 
 def _stream(settings: Settings, pipeline: Pipeline) -> Text:
-    known = control.status(StreamPaths(settings.streams, pipeline.name))
+    known = control.status(StreamPaths(settings.streams, pipeline.log))
     if known.state == "absent":
         return Text("does not run")
     error = known.wrong
@@ -136,12 +136,12 @@ def _friendly(why: str, settings: Settings, pipeline: Pipeline, step: StepSpec) 
             f" until they say as much, readers get those of the former one."
             f" Next: {start}; clear its task if it runs already."
         )
-    if not control.status(StreamPaths(settings.streams, name)).alive:
+    if not control.status(StreamPaths(settings.streams, pipeline.log)).alive:
         return (
             "  It has begun, and nothing is sealed yet; its stream does not run. What it says of a"
             f" history can be read with what comes first. Next: {start}."
         )
-    log = settings.logs / "streams" / f"{name}.log"
+    log = settings.logs / "streams" / f"{pipeline.log}.log"
     return (
         "  It has started and will seal its first micro-batch soon. Look again in a moment; if"
         f" nothing comes: penstock status, and {log}"

@@ -1,0 +1,69 @@
+"""A pipeline whose records are another pipeline's: what all such files have in common."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, Literal, Self
+
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+
+from penstock.config.intake import Mode, Source
+from penstock.config.model import Name
+from penstock.config.pipeline import Pipeline
+from penstock.config.problems import ConfigProblem, Loc, dots, line_in
+from penstock.config.yaml_file import read_yaml
+from penstock.core.errors import ConfigError
+
+
+class OfPipeline(Source):
+    """Where records come from: another pipeline."""
+
+    pipeline: Name = Field(description="The other pipeline.")
+    files: Literal[None] = Field(default=None, exclude=True)
+    delta: Literal[None] = Field(default=None, exclude=True)
+    mode: Mode = Field(default=Mode.LIVE, exclude=True)
+
+    @field_validator(*Source.model_fields, mode="before")
+    @classmethod
+    def _is_of_files(cls, value: Any, info: ValidationInfo) -> Any:
+        del value
+        raise ValueError(f"{info.field_name} says how files are read. Delete it")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        return self  # none is read
+
+
+class LinkedPipeline(Pipeline):
+    """A pipeline that is linked to the other one once both files are read."""
+
+    source: OfPipeline
+    history: Literal[None] = Field(default=None, exclude=True)
+    _other: Pipeline | None = PrivateAttr(default=None)
+
+    @property
+    def other(self) -> Pipeline:
+        """The other pipeline.
+
+        Raises:
+            ConfigError: nobody has said which that is.
+        """
+        if self._other is None:
+            raise ConfigError(f"{self.path}: {self.source.pipeline} is no valid pipeline")
+        return self._other
+
+    def link(self, other: Pipeline) -> None:
+        """Say which pipeline the other one is."""
+        self._other = other
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The remedy where no such thing is known."""
+    names = [*known]
+    found = difflib.get_close_matches(name, names, 1, 0.5)
+    return f"Did you mean {found[0]}?" if found else f"There are: {', '.join(names) or 'none'}"
+
+
+def problem(pipeline: Pipeline, where: Loc, said: str, remedy: str) -> ConfigProblem:
+    """With the line of its file."""
+    lines = read_yaml(pipeline.path).lines
+    return ConfigProblem(pipeline.path, line_in(where, lines), dots(where), said, remedy)

@@ -1,0 +1,43 @@
+"""Whose steps the stream host of a log runs: the pipelines that are linked to it, as files say."""
+
+import logging
+from collections.abc import Sequence
+
+from penstock.config.catalog import file_state
+from penstock.config.kept import catalog_in_force
+from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
+from penstock.runtime.streams import links
+from penstock.runtime.streams.paths import StreamPaths
+
+log = logging.getLogger(__name__)
+
+
+class LinkedPipelines:
+    """Reads files again once they have changed; started by hand, the log's own pipeline is linked.
+
+    Args:
+        settings: where files are.
+        pipeline: whose log it is.
+    """
+
+    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
+        self._settings, self._pipeline = settings, pipeline
+        self._paths = StreamPaths(settings.streams, pipeline.log)
+        self._alone = not links.linked(self._paths)
+        self._seen: object = None
+        self._found: Sequence[Pipeline] = (pipeline,)
+
+    def __call__(self) -> Sequence[Pipeline]:
+        """Those that are linked now, in the order of their names."""
+        names = [self._pipeline.name] if self._alone else links.linked(self._paths)
+        try:
+            seen = file_state(self._settings.pipelines), tuple(names)
+            if seen != self._seen:
+                every = {p.name: p for p in catalog_in_force(self._settings).pipelines}
+                mine = [every[name] for name in names if name in every]
+                self._found = [each for each in mine if each.log == self._pipeline.log]
+                self._seen = seen
+        except OSError as away:  # the next look may see them
+            log.warning("the pipeline files cannot be read now: %s", away)
+        return self._found

@@ -1,0 +1,58 @@
+"""Which pipelines are linked to the stream host of a log: their steps run there. Standard library.
+
+A link is a file beside the stream's others, there from the start of a pipeline's stream to its end,
+whoever dies meanwhile. The host follows them. Source: EMR (steps of jobs that share a stream).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.core.crash import reached
+from penstock.runtime.streams.control import request_stop
+from penstock.runtime.streams.paths import StreamPaths, write_json
+
+
+def linked(paths: StreamPaths) -> list[str]:
+    """Names of the pipelines that are linked to a log."""
+    before = f"{paths.name}.link."
+    return sorted(f.name.removeprefix(before) for f in paths.folder.glob(f"{before}*")
+                  if not f.name.endswith(".new"))  # fmt: skip
+
+
+def link(paths: StreamPaths, pipeline: str, wanted: Callable[[], bool] = lambda: True) -> bool:
+    """Link a pipeline to a log; False: nobody wants that any more.
+
+    Args:
+        paths: files of the log's stream.
+        pipeline: the pipeline.
+        wanted: asked at the last moment. Whoever withdraws the wish first makes this false, and
+            then unlinks: no order of events leaves a link that nobody wants.
+    """
+    paths.folder.mkdir(parents=True, exist_ok=True)
+    if not _file(paths, pipeline).exists():
+        write_json(_file(paths, pipeline), {})
+    if wanted():
+        return True
+    _file(paths, pipeline).unlink(missing_ok=True)
+    return False
+
+
+def unlink(folder: Path, pipeline: str, reason: str) -> None:
+    """Unlink a pipeline from its log; the stream ends with the last one. Returns at once.
+
+    Args:
+        folder: ``settings.streams``.
+        pipeline: the pipeline.
+        reason: of the stream's end.
+    """
+    logs = [f.name.removesuffix(f".link.{pipeline}") for f in folder.glob(f"*.link.{pipeline}")]
+    for name in logs or [pipeline]:
+        paths = StreamPaths(folder, name)
+        _file(paths, pipeline).unlink(missing_ok=True)
+        reached("after unlink")
+        if not linked(paths):
+            request_stop(paths, reason)
+
+
+def _file(paths: StreamPaths, pipeline: str) -> Path:
+    return paths.folder / f"{paths.name}.link.{pipeline}"

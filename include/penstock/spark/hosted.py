@@ -1,0 +1,191 @@
+"""What a stream host runs: steps in queries; each comes, goes and fails by itself.
+
+Source: EMR (OTAP: routes between steps are added and removed while the rest runs).
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from penstock.core.errors import PenstockError
+from penstock.core.step import StepSpec
+from penstock.core.window import instant
+from penstock.spark.query import LogQuery
+from penstock.spark.running import Running, meaning
+
+log = logging.getLogger(__name__)
+
+
+class Beats(Protocol):
+    """Tells how the steps are."""
+
+    def beat(self, *, step: str | None = None, **figures: Any) -> None:
+        """Publish figures."""
+
+    def forget(self, step: str) -> None:
+        """Publish no more of a step."""
+
+
+class Hosted:
+    """The steps and queries of a host.
+
+    Args:
+        make: a query of a name, which does not run yet.
+        stood: a step as it stands, for a query.
+        pulse: told how it goes.
+        stays: the query that stays though it has no steps.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[str], LogQuery],
+        stood: Callable[[StepSpec, str], Running],
+        pulse: Beats,
+        stays: str,
+    ) -> None:
+        self._make, self._stood, self._pulse, self._stays = make, stood, pulse, stays
+        self.queries: dict[str, LogQuery] = {}
+        self.steps: dict[str, Running] = {}
+        self._records = 0.0
+        self._began = time.monotonic()
+
+    def know(self, step: StepSpec, query: str) -> None:
+        """A step is to run in a query."""
+        self.steps[step.id] = self._stood(step, query)
+
+    def start(self, query: str) -> LogQuery:
+        """Start a query with all steps that are to run in it."""
+        steps = [each.step for each in self.steps.values() if each.query == query]
+        made = self._make(query)
+        made.start(steps)
+        self.queries[query] = made
+        return made
+
+    def follow(self, asked: Mapping[str, tuple[str, StepSpec]], *, again: bool) -> bool:
+        """Run what is asked for, and nothing else; whether that is something else than before.
+
+        Args:
+            asked: steps by id, with their queries.
+            again: whether to try what stood still for long enough.
+        """
+        changed, now = False, time.monotonic()
+        for name, running in [*self.steps.items()]:
+            query, step = asked.get(name, ("", None))
+            if step is None or query != running.query or meaning(step) != meaning(running.step):
+                self._goes(name)
+                changed = True
+            elif running.error and again and running.due < now:
+                self._let_run(running)
+            elif running.error:
+                self._leave(running)
+        for name, (query, step) in asked.items():
+            if name not in self.steps:
+                log.info("step=%s comes query=%s", name, query)
+                self.know(step, query)
+                self._let_run(self.steps[name])
+                changed = True
+        return changed
+
+    def _let_run(self, running: Running) -> None:
+        """Let a step run; what is wrong with it is its own affair."""
+        name = running.step.id
+        self._leave(running)
+        running.error = ""
+        try:
+            if running.query in self.queries:
+                self.queries[running.query].add(running.step)
+            else:
+                self.start(running.query)
+        except PenstockError as wrong:
+            self.give_up(name, str(wrong))
+            return
+        self._pulse.beat(step=name, error=None)
+        self._say_still()
+
+    def _goes(self, name: str) -> None:
+        log.info("step=%s goes", name)
+        running = self.steps.pop(name)
+        self._leave(running)
+        self._pulse.forget(name)
+        query = self.queries.get(running.query)
+        if query is not None and not query.steps and query.name != self._stays:
+            del self.queries[query.name]
+            query.finish(math.inf, query.done)
+
+    def _leave(self, running: Running) -> None:
+        query = self.queries.get(running.query)
+        if query is not None and running.step.id in {step.id for step in query.steps}:
+            query.remove(running.step.id)
+
+    def told(self, step: str, row: Mapping[str, Any]) -> None:
+        """Publish what a step has sealed; in a thread of Spark's."""
+        if (running := self.steps.get(step)) is None:  # it has gone meanwhile
+            return
+        running.seals(row["block"], row["through_seq"])
+        mark = instant(row["watermark_us"])
+        newest = instant(row["t_max_us"])
+        self._records += row["records"] / len(self.steps)
+        self._pulse.beat(
+            step=step,
+            micro_batch=row["micro_batch"],
+            block=row["block"],
+            through_seq=row["through_seq"],
+            records=row["records"],
+            answers=row["answers"],
+            pairs_late=row["pairs_late"],
+            pairs_open=row["pairs_open"],
+            watermark=mark.isoformat(),
+            newest=newest.isoformat(),
+            slack_seconds=row["slack_us"] / 1e6,
+        )
+        elapsed = max(time.monotonic() - self._began, 1e-3)
+        self._pulse.beat(
+            block=min((r.block for r in [*self.steps.values()] if not r.error), default=0),
+            records_per_second=round(self._records / elapsed, 1),
+        )
+
+    def give_up(self, step: str, cause: str) -> None:
+        """Go on without a step that cannot; it is tried again later, from where it stands.
+
+        In a thread of Spark's.
+        """
+        if (running := self.steps.get(step)) is None:
+            return
+        running.fails(cause)
+        log.error("step=%s stands still: %s", step, cause)
+        self._pulse.beat(step=step, error=cause)
+        self._say_still()
+
+    def _say_still(self) -> None:
+        still = {name: each.error for name, each in self.steps.items() if each.error}
+        names, causes = ", ".join(still), "; ".join(still.values())
+        said = f"{names} stands still, the other steps go on: {causes}" if still else None
+        self._pulse.beat(stands_still=said)
+
+    @property
+    def errors(self) -> Sequence[str]:
+        """Why some stand still."""
+        return [running.error for running in self.steps.values() if running.error]
+
+    @property
+    def micro_batches(self) -> int:
+        """That were sealed."""
+        return sum(running.micro_batches for running in self.steps.values())
+
+    @property
+    def undecided(self) -> bool:
+        """Whether some query has neither ended, nor sealed, nor found nothing to seal."""
+        wanted = {running.query for running in self.steps.values()}
+        return not wanted <= self.queries.keys() or any(q.undecided for q in self.queries.values())
+
+    def owing(self, block: int) -> dict[str, int]:
+        """The micro-batches of each step that has something to seal before a block."""
+        return {
+            name: running.micro_batches
+            for name, running in self.steps.items()
+            if not running.error
+            and (query := self.queries.get(running.query)) is not None
+            and (running.block < block or query.undecided)
+        }

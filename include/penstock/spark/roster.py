@@ -1,0 +1,45 @@
+"""Which steps a query runs, as its source is told: they come and go while it runs.
+
+A file beside the query's checkpoint: the source lives in a process of its own. It says nothing that
+is to last: whoever starts the query writes it anew.
+"""
+
+import os
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.core.crash import reached
+from penstock.spark.follow import StepStart
+
+
+@dataclass
+class Roster:
+    """The steps of a query.
+
+    Attributes:
+        path: of the file.
+    """
+
+    path: Path
+    _seen: tuple[int, int] | None = field(default=None, repr=False)
+
+    def write(self, starts: Sequence[StepStart]) -> None:
+        """Let these be the steps, from the next micro-batch on."""
+        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        reached("before roster")
+        fresh.write_bytes(pickle.dumps(tuple(starts), 5))
+        fresh.replace(self.path)
+        reached("after roster")
+
+    def news(self) -> tuple[StepStart, ...] | None:
+        """The steps, if they are others than when this was last asked; none: they are not."""
+        with self.path.open("rb") as file:
+            about = os.fstat(file.fileno())
+            seen = about.st_ino, about.st_mtime_ns
+            if seen == self._seen:
+                return None
+            starts = pickle.loads(file.read())  # noqa: S301  written by this application
+        self._seen = seen
+        return tuple(starts)

@@ -1,0 +1,141 @@
+"""Steps come to a query that runs, go, and come again; pipelines stand on the log of another one.
+
+Whatever comes and goes, what a step answers is a function of the log: the laws of each hold.
+"""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.lake.history.generation import generations
+from penstock.lake.history.standing import timely_answers
+from penstock.lake.ingest import door
+from tests.guests import guest, log_of
+from tests.lakes import EACH, ROWS, Lake
+from tests.local import LocalQuery
+from tests.streams import write_jsonl
+
+pytestmark = pytest.mark.law
+
+FILES = len(ROWS) // EACH
+GUESTS = {"g": "codes", "h": "both", "i": "seen"}
+
+
+class DiedError(Exception):
+    """Of the process of a query."""
+
+
+def arrives(lake: Lake, number: int) -> None:
+    write_jsonl(lake.home / "live" / f"{number}.jsonl", ROWS[EACH * number : EACH * (number + 1)])
+    lake.ingest()
+
+
+class Scene:
+    """One query over a log, steps that come and go, and what happens to them.
+
+    Args:
+        home: folder.
+        seed: of what happens.
+    """
+
+    def __init__(self, home: Path, seed: int) -> None:
+        self.draw, self.lake = random.Random(seed), log_of(home)  # noqa: S311
+        self.guests = {f"{name}.s": guest(self.lake, name, GUESTS[name]) for name in GUESTS}
+        self.lakes = {"s": self.lake, **self.guests}
+        self.runs, self.arrived = {"s"}, 0
+        self.within: Callable[[], None] = lambda: None
+        self.countdown = 0
+        self.query = self.started()
+
+    def started(self) -> LocalQuery:
+        steps = [self.lakes[name].step for name in sorted(self.runs)]
+        blocks = self.draw.choice([1, 2, 9])
+        return self.lake.query(blocks=blocks, dies=self._writes, steps=steps)
+
+    def _writes(self) -> None:
+        """Before each thing that a micro-batch writes."""
+        self.countdown -= 1
+        if self.countdown == 0:
+            self.within()
+
+    def arrives(self) -> None:
+        if self.arrived < FILES:
+            arrives(self.lake, self.arrived)
+            self.arrived += 1
+
+    def comes(self) -> None:
+        if gone := sorted(self.guests.keys() - self.runs):
+            self.runs.add(name := self.draw.choice(gone))
+            self.query.add(self.lakes[name].step)
+
+    def goes(self) -> None:
+        if there := sorted(self.guests.keys() & self.runs):
+            self.runs.remove(name := self.draw.choice(there))
+            self.query.remove(name)
+
+    def works(self) -> None:
+        self.query.work()
+
+    def dies(self) -> None:
+        raise DiedError
+
+    def loses(self) -> None:
+        """The checkpoint is gone."""
+        shutil.rmtree(self.query.folder)
+        raise DiedError
+
+    def happens(self) -> None:
+        """Something does, between micro-batches or within one."""
+        what = self.draw.choice([self.arrives, self.works, self.works, self.comes, self.comes,
+                                 self.goes, self.dies, self.loses])  # fmt: skip
+        within = what not in {self.arrives, self.works, self.loses} and self.draw.random() < 0.6
+        try:
+            if within:
+                self.within, self.countdown = what, self.draw.randint(1, 3)
+                self.query.work()
+            else:
+                what()
+        except DiedError:
+            self.query = self.started()
+        self.countdown = 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_comes_and_goes_each_step_answers_the_log(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With deaths of the query at any of its writes, and lost checkpoints."""
+    monkeypatch.setattr(door, "BLOCK", 5)
+    scene = Scene(tmp_path, seed)
+    for _ in range(40):
+        scene.happens()
+    while scene.arrived < FILES or scene.guests.keys() - scene.runs:
+        scene.arrives()
+        scene.comes()
+        scene.works()
+    scene.query.run()
+    for each in scene.lakes.values():
+        each.check()
+        each.correct()
+        each.check()
+        assert each.in_force()
+
+
+def test_what_comes_and_goes_is_not_noticed_by_the_others(tmp_path: Path) -> None:
+    lake = log_of(tmp_path)
+    other, query = guest(lake, "g", "codes"), lake.query()
+    for number in range(FILES):
+        arrives(lake, number)
+        if number % 2:
+            query.add(other.step)
+        elif number:
+            query.remove(other.step.id)
+        query.run()
+    (only,) = generations(lake.tables, lake.step)
+    assert only.number == 0, "it went on and on"
+    lake.check()
+    assert [g.epoch for g in generations(lake.tables, other.step)] == [0, 0, 0]
+    assert timely_answers(lake.tables, other.step).num_rows
