@@ -16,11 +16,11 @@ from penstock.lake.proof.worth import all_worths
 from penstock.lake.proof.worth_told import worth_table
 from penstock.lake.storage.tables import Tables
 from penstock.quality.bound import errors_of
-from penstock.quality.comparisons import complete
+from penstock.quality.comparisons import complete, named
 from penstock.quality.pictures import pictures
 from penstock.quality.reports import Appendix
 from penstock.quality.suite import run_suite
-from penstock.runtime.streams.control import reasons
+from penstock.runtime.streams.links import reasons
 from penstock.spark.alike import require_alike
 from penstock.spark.audit import Audit, correction_interval
 from penstock.spark.session import open_session, settings_of
@@ -34,13 +34,13 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
         require_alike(spark, settings)
         asked = Audit(spark, tables, pipeline, clock, everything=request.everything)
         found = asked.comparisons(correction_interval(pipeline))
-    rows, at = complete(found, [*pipeline.steps]), clock.now()
-    why = reasons(settings.streams, pipeline.log)
+    rows, at = complete(found, [step.id for step in pipeline.specs]), clock.now()
+    why = reasons(settings.streams, pipeline.log, pipeline.name)
     rows = with_unsettled(rows, tables, pipeline, settings.home, at, why)
     worths, doubted = all_worths(tables, pipeline), all_doubts(tables, pipeline)
     told = [*notes(tables, pipeline.specs, found), *doubted]
     verdict = run_suite(
-        pd.DataFrame(rows), pipeline=pipeline.name, steps=[*pipeline.steps],
+        pd.DataFrame(named(rows, pipeline)), pipeline=pipeline.name, steps=[*pipeline.steps],
         run_name=request.run_id, root=settings.docs / ".gx" / pipeline.name,
         site=settings.docs / pipeline.name, at=at, errors=errors_of(worths),
         appendix=Appendix(pictures(tables, pipeline, worths), told, worth_table(worths)),

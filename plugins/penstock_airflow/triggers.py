@@ -12,7 +12,7 @@ from penstock.config.catalog import file_state
 from penstock.core.errors import PenstockError
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
-from penstock.runtime.streams.links import link, unlink
+from penstock.runtime.streams.links import link, runs, unlink
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import StreamSpec
 from penstock_airflow import wiring
@@ -48,6 +48,7 @@ class StreamTrigger(BaseTrigger):
         self._digest: str | None = None
         self._stream = pipeline
         self._stopped_since: float | None = None
+        self._unlinked_since: float | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Class path and arguments, as plain JSON."""
@@ -115,7 +116,18 @@ class StreamTrigger(BaseTrigger):
         elif now.state != "stopping" and self._is_outdated(now):
             self.log.info("stream %s: its definition changed: restarting it", self.pipeline)
             control.request_stop(paths, "respec")
+        elif now.state != "stopping":
+            self._stay_linked()
         return None
+
+    def _stay_linked(self) -> None:
+        """A former try's end may have unlinked what goes on for others; or ours comes now."""
+        if runs(self._paths, self.pipeline):
+            self._unlinked_since = None
+        elif self._unlinked_since is None:
+            self._unlinked_since = time.monotonic()
+        elif time.monotonic() - self._unlinked_since >= GRACE_SECONDS:
+            link(self._paths, self.pipeline, self._wanted)
 
     def _after_stop(self, now: StreamStatus) -> TriggerEvent | None:
         """We still watch, so unless a user stopped it, it is meant to run.

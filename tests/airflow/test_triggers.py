@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
 from penstock.core.clock import SystemClock
-from penstock.runtime.streams import control
+from penstock.runtime.streams import control, links
 from penstock.runtime.streams.paths import take_lock, write_json
 from penstock.runtime.streams.processes import kill_marked
 from penstock.runtime.streams.runner import Runner
@@ -57,8 +57,8 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     kill_marked(wiring.stream_paths("flights").mark, set())
 
 
-def trigger(**arguments: Any) -> StreamTrigger:
-    return StreamTrigger(pipeline="flights", poll_seconds=0.1, **arguments)
+def trigger(pipeline: str = "flights", **arguments: Any) -> StreamTrigger:
+    return StreamTrigger(pipeline=pipeline, poll_seconds=0.1, **arguments)
 
 
 async def first(watch: StreamTrigger) -> TriggerEvent:
@@ -168,7 +168,10 @@ def test_an_edited_pipeline_file_restarts_the_stream_with_its_new_digest(
         file.write_text("description: [")  # an editor's half-written file stops nothing
         await asyncio.sleep(1)
         assert status().driver["pid"] == pid
-        file.write_text(good.replace("PT2H", "PT3H"))
+        file.write_text(good.replace("PT2H", "PT3H"))  # the stream follows its steps by itself
+        await asyncio.sleep(1)
+        assert status().driver["pid"] == pid
+        file.write_text(good.replace("skew: PT5M", "skew: PT9M"))
         await until(lambda: status().driver.get("digest") not in {None, digest})
         control.request_stop(wiring.stream_paths("flights"), "user")
         assert isinstance(await watch, TaskSuccessEvent)
@@ -188,6 +191,44 @@ def test_a_stop_meant_for_somebody_else_is_followed_by_a_start(
         await trigger().on_kill()  # of the try before, or of a triggerer that lost the trigger
         await until(lambda: status().driver.get("pid") not in {None, pid})
         watch.cancel()
+
+    asyncio.run(scenario())
+
+
+GUEST = """source: {pipeline: flights}
+steps:
+  hourly: {keys: [site], window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT1M}}
+"""
+
+
+def test_pipelines_on_one_log_share_its_host_until_the_last_one_leaves(
+    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock_airflow.triggers.GRACE_SECONDS", 0.3)
+    driver(RUNS)
+    (wiring.settings().pipelines / "sites.yaml").write_text(GUEST)
+    paths = wiring.stream_paths("flights")
+
+    async def scenario() -> None:
+        first_one, second = trigger("sites"), trigger()
+        watches = [asyncio.create_task(first(each)) for each in (first_one, second)]
+        pid = await until(lambda: status().driver.get("pid"))
+        await until(lambda: links.linked(paths) == ["flights", "sites"])
+        await second.on_kill()
+        watches[1].cancel()
+        assert links.linked(paths) == ["sites"]
+        await trigger("sites").on_kill()  # of the try before: ours links it again
+        await until(lambda: links.linked(paths) == ["sites"] and status().state == "running")
+        links.link(paths, "flights")
+        links.unlink(paths.folder, "sites", "a former try")
+        assert links.linked(paths) == ["flights"], "the host goes on"
+        await until(lambda: links.linked(paths) == ["flights", "sites"])
+        links.unlink(paths.folder, "flights", "marked")
+        await first_one.on_kill()
+        await until(lambda: status().state == "stopped")
+        assert links.linked(paths) == []
+        assert pid
+        watches[0].cancel()
 
     asyncio.run(scenario())
 
@@ -277,13 +318,13 @@ def test_a_changed_file_replaces_what_is_only_wanted(
 ) -> None:
     asked(RUNS)
     file = wiring.settings().pipelines / "flights.yaml"
-    before = wiring.catalog().pipeline("flights").digest
+    before = wiring.catalog().pipeline("flights").log_digest
 
     async def scenario() -> None:
         watch = asyncio.create_task(first(trigger()))
         await until(lambda: status().state == "wanted")
-        file.write_text(file.read_text().replace("PT5M", "PT6M"))
-        now = wiring.catalog().pipeline("flights").digest
+        file.write_text(file.read_text().replace("skew: PT5M", "skew: PT9M"))
+        now = wiring.catalog().pipeline("flights").log_digest
         assert now != before
         with running():
             await until(lambda: status().driver.get("digest") == now)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from penstock.config.pipeline import Pipeline
 from penstock.core.errors import TerminalError
 from penstock.quality.checks import EXAMPLE_OF
 
@@ -128,6 +129,12 @@ def complete(rows: Sequence[dict[str, Any]], steps: Sequence[str]) -> list[dict[
     nothing = {**dict.fromkeys(COUNTS, 0), "through_seq": -1, "examples": "[]"}
     found = {row["step"]: row for row in rows}
     return [found.get(step) or {"step": step, **nothing} for step in steps]
+
+
+def named(rows: Sequence[dict[str, Any]], pipeline: Pipeline) -> list[dict[str, Any]]:
+    """The comparisons with the names that the pipeline's file has for its steps, not the log's."""
+    names = {step.id: step.name for step in pipeline.specs}
+    return [{**row, "step": names[row["step"]]} for row in rows]
 
 
 def _whole(values: pd.Series, column: str, pipeline: str) -> pd.Series:

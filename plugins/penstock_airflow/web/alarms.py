@@ -60,25 +60,27 @@ def alarms(pipelines: Iterable[Pipeline], lake: str) -> Iterator[StepAlarms]:
     for pipeline in pipelines:
         for step in pipeline.specs:
             if step.by_key:
-                yield _alarms(Tables(lake, pipeline.log), step)
+                yield _alarms(Tables(lake, pipeline.log), pipeline.name, step)
 
 
-def _alarms(tables: Tables, step: StepSpec) -> StepAlarms:
+def _alarms(tables: Tables, pipeline: str, step: StepSpec) -> StepAlarms:
     columns = [*step.identity_names, *(value.name for value in step.values)]
     effort = ""
     try:
-        rows, note = _rows(tables, step, columns)
+        rows, note = _rows(tables, pipeline, step, columns)
         if (at := position(tables, step)) is not None:
             effort = "; ".join(in_words(tables, step, at, recent(tables, step, at)))
     except PenstockError as wrong:
         rows, note = [], f"cannot be read: {wrong}"
-    return StepAlarms(tables.pipeline, step.name, columns, rows, note, effort)
+    return StepAlarms(pipeline, step.name, columns, rows, note, effort)
 
 
-def _rows(tables: Tables, step: StepSpec, columns: list[str]) -> tuple[list[Said], str]:
+def _rows(
+    tables: Tables, pipeline: str, step: StepSpec, columns: list[str]
+) -> tuple[list[Said], str]:
     shown = standing(tables, step)
     if shown is None:
-        dag = f"stream__{tables.pipeline}"
+        dag = f"stream__{pipeline}"
         return [], f"Shown once its stream has sealed something: start {dag}."
     if isinstance(shown.step, FormerStep):
         return [], told(step, shown)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from penstock.runtime.embedded import report
 from penstock.runtime.streams import control
+from penstock.runtime.streams.links import link, reasons
 from penstock.runtime.streams.paths import StreamPaths, write_json
 from tests.doubles import FixedClock
 
@@ -41,19 +42,22 @@ def test_a_stream_that_has_taken_nothing_for_long_fails(stream: StreamPaths) -> 
     drives(stream, waits_for="live/a.jsonl: MemoryError", fails=None)
     known = control.status(stream, FixedClock(NOW))
     assert (known.state, known.wrong) == ("running", None)
-    assert control.reasons(stream.folder, "p") == {}
+    assert reasons(stream.folder, "p", "p") == {}
     assert "live/a.jsonl: MemoryError" in shown(stream)
     drives(stream, waits_for="live/a.jsonl: MemoryError", fails=SAYS)
     known = control.status(stream, FixedClock(NOW))
     assert (known.state, known.troubled, known.wrong) == ("failing", True, SAYS)
-    assert control.reasons(stream.folder, "p") == {"": SAYS}
+    assert reasons(stream.folder, "p", "p") == {"": SAYS}
     assert "failing" in shown(stream)
     assert SAYS in shown(stream)
 
 
 def test_why_a_step_stands_still_is_a_reason_for_the_audit(stream: StreamPaths) -> None:
     drives(stream, steps={"hourly": {"error": "a sum overflows"}, "daily": {"block": 7}})
-    assert control.reasons(stream.folder, "p") == {"hourly": "a sum overflows"}
+    assert reasons(stream.folder, "p", "p") == {"hourly": "a sum overflows"}
+    assert link(stream, "g")
+    assert reasons(stream.folder, "p", "p") is None, "its steps are not to run"
+    assert reasons(stream.folder, "p", "g") == {"hourly": "a sum overflows"}
 
 
 def test_changed_files_are_a_line_of_the_status(stream: StreamPaths) -> None:

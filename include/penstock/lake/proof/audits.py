@@ -61,6 +61,6 @@ def record_audit(
         for row in rows
     ]
     settle(tables.blocks(), tables.corrections(), *(tables.control(step) for step in steps))
-    table.append(
-        pa.Table.from_pylist(content, schema=table.spec.schema), f"audit:{run_id}", micros(at)
-    )
+    names = ("audit", *filter(None, {step.guest for step in steps}), run_id)  # of one log
+    rows_of_it = pa.Table.from_pylist(content, schema=table.spec.schema)
+    table.append(rows_of_it, ":".join(names), micros(at))

@@ -44,7 +44,7 @@ def with_unsettled(
     pipeline: Pipeline,
     home: Path,
     now: datetime,
-    said: Mapping[str, str],
+    said: Mapping[str, str] | None,
 ) -> list[dict[str, Any]]:
     """An audit's comparisons with what is beyond their position.
 
@@ -54,12 +54,13 @@ def with_unsettled(
         pipeline: the pipeline.
         home: where relative places start.
         now: the instant of the audit.
-        said: by its stream: why steps stand still, by name; by the empty name, why nothing of the
-            source has been taken for long.
+        said: by its stream: why steps stand still, by id; by the empty name, why nothing of the
+            source has been taken for long; none: they are not to run, though the log may go on.
     """
+    steps, said = ((), {}) if said is None else (pipeline.specs, said)
     files, plans = changed_files(tables, pipeline, home), overdue_plans(tables, now, said.get(""))
-    behinds = {s.id: behind(tables, s, now, said.get(s.id)) for s in pipeline.specs}
-    return [_with(row, files, plans, behinds[row["step"]]) for row in rows]
+    behinds = {s.id: behind(tables, s, now, said.get(s.id)) for s in steps}
+    return [_with(row, files, plans, behinds.get(row["step"], [])) for row in rows]
 
 
 def _with(row: dict[str, Any], *found: Sequence[Fault]) -> dict[str, Any]:

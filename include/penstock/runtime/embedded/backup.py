@@ -190,6 +190,6 @@ def _say_lacking(settings: Settings, out: Console) -> None:
     """What came after the backup, and does not lie in its source any more."""
     for pipeline in Catalog.read(settings.pipelines).pipelines:
         tables = Tables(settings.lake_uri, pipeline.log)
-        said = lacking(pipeline, settings.home, tables)
+        said = lacking(pipeline, settings.home, tables) if pipeline.log == pipeline.name else None
         if said is not None:
             out.print(Text(f"! {said}", style="yellow"), soft_wrap=True)

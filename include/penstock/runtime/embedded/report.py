@@ -148,9 +148,9 @@ def _show_streams(folder: Path, clock: Clock, console: Console) -> None:
     if not names:
         return
     table = Table(title="Streams")
-    heads = ("stream", "state", "pid", "restarts", "block", "records/s", "state MB", "error")
+    heads = ("log", "state", "steps", "pid", "restarts", "block", "records/s", "state MB", "error")
     for column in heads:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     changed: list[str] = []
     for name in names:
         known = control.status(StreamPaths(folder, name), clock)
@@ -159,6 +159,7 @@ def _show_streams(folder: Path, clock: Clock, console: Console) -> None:
         table.add_row(
             name,
             _coloured(known.state),
+            ", ".join(sorted(figures.get("steps", {}))),
             str(figures.get("pid", "")),
             str(known.said.get("restarts", "")),
             str(figures.get("block", "")),

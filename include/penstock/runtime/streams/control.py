@@ -141,14 +141,6 @@ def _silence(said: dict[str, Any], age: float) -> str:
     )
 
 
-def reasons(folder: Path, name: str) -> dict[str, str]:
-    """Why steps of a stream stand still, by name; by the empty name, why nothing is taken in."""
-    driver = status(StreamPaths(folder, name)).driver
-    found = {"": driver.get("fails")}
-    found |= {step: said.get("error") for step, said in driver.get("steps", {}).items()}
-    return {step: str(why) for step, why in found.items() if why}
-
-
 def names(folder: Path) -> list[str]:
     """Streams that were ever started, or asked for, below a folder."""
     suffixes = (".supervisor.lock", ".wish.json")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.core.crash import reached
-from penstock.runtime.streams.control import request_stop
+from penstock.runtime.streams.control import request_stop, status
 from penstock.runtime.streams.paths import StreamPaths, write_json
 
 
@@ -17,6 +17,30 @@ def linked(paths: StreamPaths) -> list[str]:
     before = f"{paths.name}.link."
     return sorted(f.name.removeprefix(before) for f in paths.folder.glob(f"{before}*")
                   if not f.name.endswith(".new"))  # fmt: skip
+
+
+def runs(paths: StreamPaths, pipeline: str) -> bool:
+    """Whether the steps of a pipeline are to run with a log; by hand that of the log alone does."""
+    return pipeline in (linked(paths) or [paths.name])
+
+
+def reasons(folder: Path, log: str, pipeline: str) -> dict[str, str] | None:
+    """Why steps stand still, by id; by the empty name, why nothing is taken in.
+
+    Args:
+        folder: ``settings.streams``.
+        log: on which the pipeline stands.
+        pipeline: the pipeline.
+
+    Returns:
+        None: its steps are not to run; the log may go on for others.
+    """
+    if not runs(paths := StreamPaths(folder, log), pipeline):
+        return None
+    driver = status(paths).driver
+    found = {"": driver.get("fails")}
+    found |= {step: said.get("error") for step, said in driver.get("steps", {}).items()}
+    return {step: str(why) for step, why in found.items() if why}
 
 
 def link(paths: StreamPaths, pipeline: str, wanted: Callable[[], bool] = lambda: True) -> bool:

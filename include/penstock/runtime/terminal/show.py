@@ -25,6 +25,7 @@ from penstock.lake.serve.show import StepState
 from penstock.lake.serve.sides import SideState, sides
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams import control
+from penstock.runtime.streams.links import linked, runs
 from penstock.runtime.streams.paths import StreamPaths, read_json
 from penstock.runtime.terminal.answer_tables import Wanted, show_found, show_revisions
 from penstock.runtime.terminal.words import (
@@ -92,7 +93,11 @@ def _side(side: SideState) -> Text:
 
 
 def _stream(settings: Settings, pipeline: Pipeline) -> Text:
-    known = control.status(StreamPaths(settings.streams, pipeline.log))
+    paths = StreamPaths(settings.streams, pipeline.log)
+    known = control.status(paths)
+    if known.alive and not runs(paths, pipeline.name):
+        others = ", ".join(linked(paths))
+        return Text(f"does not run; its log goes on for {others}", style="yellow")
     if known.state == "absent":
         return Text("does not run")
     error = known.wrong

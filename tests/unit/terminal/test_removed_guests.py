@@ -1,0 +1,81 @@
+"""A pipeline on the log of another one is removed, and the log stays."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from penstock.config.settings import Settings
+from penstock.lake.history.generation import generations
+from penstock.lake.history.standing import answers_in_force, ever_run, notes
+from penstock.runtime.streams.control import take_lock
+from penstock.runtime.streams.links import link
+from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
+from tests.guests import guest, log_of
+from tests.lakes import ROWS, Lake
+from tests.streams import write_jsonl
+
+
+def answered(home: Path) -> tuple[Lake, Lake, Settings]:
+    """A log with a step of its own and a guest's, both corrected."""
+    lake = log_of(home)
+    other = guest(lake, "g", "codes")
+    steps = [lake.step, other.step]
+    write_jsonl(home / "live" / "0.jsonl", ROWS)
+    lake.query(steps=steps)
+    lake.ingest()
+    lake.query(steps=steps).run()
+    for each in (lake, other):
+        each.correct()
+        each.check()
+    return lake, other, Settings(home=home, pipelines=home / "files")
+
+
+def removed(settings: Settings, name: str) -> str:
+    out = io.StringIO()
+    assert remove_pipeline(settings, name, Console(file=out, width=200), sure=True) == 0
+    return out.getvalue()
+
+
+def test_what_its_steps_wrote_goes_and_nothing_else(tmp_path: Path) -> None:
+    lake, other, settings = answered(tmp_path)
+    before = lake.in_force()
+    assert other.in_force()
+    assert "g.s in " in removed(settings, "g")
+    assert ever_run(lake.tables) == ["s"]
+    assert notes(other.tables, [other.step]) == []
+    assert lake.in_force() == before
+    lake.check()
+
+
+def test_removed_twice_is_removed_once(tmp_path: Path) -> None:
+    lake, other, settings = answered(tmp_path)
+    removed(settings, "g")
+    count = len(generations(lake.tables, other.step))
+    with pytest.raises(Exception, match="no pipeline is called g"):
+        removed(settings, "g")
+    assert len(generations(lake.tables, other.step)) == count
+
+
+def test_one_that_comes_again_begins_anew_and_answers_all(tmp_path: Path) -> None:
+    lake, other, settings = answered(tmp_path)
+    before = other.in_force()
+    removed(settings, "g")
+    assert answers_in_force(other.tables, other.step).num_rows == 0
+    lake.query(steps=[lake.step, other.step]).run()
+    other.correct()
+    other.check()
+    assert other.in_force() == before
+    assert [g.epoch for g in generations(other.tables, other.step)] == [0, 1, 2]
+
+
+def test_it_is_not_removed_while_its_steps_run(tmp_path: Path) -> None:
+    *_, settings = answered(tmp_path)
+    host = StreamPaths(settings.streams, "p")
+    assert link(host, "g")
+    lock = take_lock(host.supervisor_lock)
+    assert lock is not None
+    with pytest.raises(StreamRunsError, match="stream__g"):
+        removed(settings, "g")
