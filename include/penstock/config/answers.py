@@ -73,9 +73,9 @@ class OverAnswers(LinkedPipeline):
 
     @cached_property
     def log_digest(self) -> str:
-        """With the definition above it."""
-        content = super().log_digest + self.over.fingerprint
-        return hashlib.sha256(content.encode()).hexdigest()[:12]
+        """Names whose answers its log holds, and which columns of them."""
+        content = self.model_dump_json(include={"source", "columns", "micro_batch"})
+        return hashlib.sha256((content + self.over.fingerprint).encode()).hexdigest()[:12]
 
 
 def _kept(pipeline: Pipeline, above: Pipeline) -> Iterator[ConfigProblem]:

@@ -1,7 +1,6 @@
 """The model of a pipeline file. The reference page is generated from the descriptions here."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -150,7 +149,7 @@ class Pipeline(Snapshots, Intake, Named):
     def log_digest(self) -> str:
         """Names what the file says of its log: steps come and go on it while it is the same."""
         said = [each.to_text() for each in self.definitions.values()]
-        said += [self.micro_batch.model_dump_json(), json.dumps(sorted(self.sides))]
+        said.append(self.model_dump_json(include={"load", "micro_batch"}))
         return hashlib.sha256("".join(said).encode()).hexdigest()[:12]
 
     @property

@@ -135,3 +135,14 @@ def test_an_edit_of_steps_is_no_other_log(tmp_path: Path) -> None:
     for other in (LOG.replace("jsonl", "csv"), LOG.replace("weight: double", "weight: long"),
                   LOG.replace("keys: [gate], ", "")):  # fmt: skip
         assert read(tmp_path, log=other).pipeline("gates").log_digest != before.log_digest
+
+
+def test_what_a_log_of_answers_is_hangs_on_the_step_above(tmp_path: Path) -> None:
+    rush = (
+        "source: {pipeline: gates, step: minute}\ncolumns: {n: long}\n"
+        "steps:\n  hour: {window: {size: PT1H}, measures: {most: max(n)}}\n"
+    )
+    before = read(tmp_path, rush, name="rush").pipeline("rush").log_digest
+    assert read(tmp_path, rush, name="rush").pipeline("rush").log_digest == before
+    other = LOG.replace("n: count(*)", "n: count(*), most: max(weight)")
+    assert read(tmp_path, rush, other, name="rush").pipeline("rush").log_digest != before
