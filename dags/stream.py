@@ -20,7 +20,8 @@ restarts, and that is started again from its last sealed position when it dies o
 | stop it | pause this DAG, mark the task **failed**: it ends after the running micro-batch |
 | start it again | unpause (a live source), or trigger (a bounded one) |
 | restart it | **clear** the task |
-| change it | edit the pipeline's YAML file: it follows within seconds (other steps), or restarts by itself within half a minute (another source, other columns) |
+| change its steps | edit the pipeline's YAML file: within seconds it follows, and goes on |
+| change what it reads | edit the file: within half a minute it restarts by itself |
 
 A live stream's runs follow each other every 6 hours without touching the stream. A bounded
 source's run ends with success when everything is answered. After more than 6 failed starts in a
