@@ -1,7 +1,8 @@
 """A disk loses the state of all queries alike: a failed start counts for each of them."""
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from penstock.spark import stream_host
 from penstock.spark.follow import StepStart
 from penstock.spark.query import LogQuery
 from penstock.spark.roster import Roster
+from penstock.spark.running import wanted
 from penstock.spark.stream_host import StreamFailedError, StreamHost
 from penstock.spark.watchdog import Watchdog
 from tests.doubles import ONE_CORE, RecordingPulse, RisingClock
@@ -232,3 +234,36 @@ def test_queries_start_one_after_the_other(
     host.pulse = RecordingPulse(lambda pulse: "sealed" in pulse.figures)
     host.run()
     assert undecided == [0, 0]
+
+
+def test_a_step_that_cannot_come_is_tried_again_later_and_the_others_go_on(
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(host, TOGETHER, Query(None, WAITING))
+    running(host, APART, Query(None, WAITING))
+    hosted, tried = host.hosted, list[str]()
+    guest = replace(host.pipeline.spec("hourly"), guest="g")
+    asked = {**wanted([host.pipeline]), guest.id: (TOGETHER, guest)}
+
+    def add(_: LogQuery, step: StepSpec) -> None:
+        tried.append(step.id)
+        if len(tried) < 3:
+            raise TerminalError("its table is damaged")
+
+    monkeypatch.setattr(LogQuery, "add", add)
+    assert hosted.follow(asked, again=True), "there is one more"
+    for pause in (30.0, 60.0):
+        new = hosted.steps["g.hourly"]
+        assert new.error == "its table is damaged"
+        assert host.pulse.steps["g.hourly"]["error"] == new.error
+        assert new.due == pytest.approx(time.monotonic() + pause, abs=10)
+        assert not hosted.follow(asked, again=True), "not yet"
+        new.due = 0.0
+        hosted.follow(asked, again=False)
+        assert hosted.steps["g.hourly"].error, "the source has ended: it is not tried again"
+        hosted.follow(asked, again=True)
+    assert tried == ["g.hourly"] * 3
+    assert hosted.errors == []
+    assert host.pulse.figures["stands_still"] is None
+    assert hosted.follow(wanted([host.pipeline]), again=True)
+    assert "g.hourly" not in host.pulse.steps

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from penstock.core.errors import PenstockError
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
+from penstock.lake.storage.tables import Tables
 from penstock.spark.query import LogQuery
 from penstock.spark.running import Running, meaning
 
@@ -29,23 +30,19 @@ class Beats(Protocol):
 
 
 class Hosted:
-    """The steps and queries of a host.
+    """The steps and queries of a host; Spark's threads read what its own thread changes.
 
     Args:
+        tables: of the log.
         make: a query of a name, which does not run yet.
-        stood: a step as it stands, for a query.
         pulse: told how it goes.
         stays: the query that stays though it has no steps.
     """
 
     def __init__(
-        self,
-        make: Callable[[str], LogQuery],
-        stood: Callable[[StepSpec, str], Running],
-        pulse: Beats,
-        stays: str,
+        self, tables: Tables, make: Callable[[str], LogQuery], pulse: Beats, stays: str
     ) -> None:
-        self._make, self._stood, self._pulse, self._stays = make, stood, pulse, stays
+        self._tables, self._make, self._pulse, self._stays = tables, make, pulse, stays
         self.queries: dict[str, LogQuery] = {}
         self.steps: dict[str, Running] = {}
         self._records = 0.0
@@ -53,13 +50,15 @@ class Hosted:
 
     def know(self, step: StepSpec, query: str) -> None:
         """A step is to run in a query."""
-        self.steps[step.id] = self._stood(step, query)
+        self.steps[step.id] = Running(step, query)
 
     def start(self, query: str) -> LogQuery:
         """Start a query with all steps that are to run in it."""
-        steps = [each.step for each in self.steps.values() if each.query == query]
+        mine = [each for each in self.steps.values() if each.query == query]
+        for each in mine:
+            each.begins(self._tables)
         made = self._make(query)
-        made.start(steps)
+        made.start([each.step for each in mine])
         self.queries[query] = made
         return made
 
@@ -95,6 +94,7 @@ class Hosted:
         running.error = ""
         try:
             if running.query in self.queries:
+                running.begins(self._tables)
                 self.queries[running.query].add(running.step)
             else:
                 self.start(running.query)
@@ -126,7 +126,7 @@ class Hosted:
         running.seals(row["block"], row["through_seq"])
         mark = instant(row["watermark_us"])
         newest = instant(row["t_max_us"])
-        self._records += row["records"] / len(self.steps)
+        self._records += row["records"] / max(len(self.steps), 1)
         self._pulse.beat(
             step=step,
             micro_batch=row["micro_batch"],
@@ -159,7 +159,7 @@ class Hosted:
         self._say_still()
 
     def _say_still(self) -> None:
-        still = {name: each.error for name, each in self.steps.items() if each.error}
+        still = {name: each.error for name, each in [*self.steps.items()] if each.error}
         names, causes = ", ".join(still), "; ".join(still.values())
         said = f"{names} stands still, the other steps go on: {causes}" if still else None
         self._pulse.beat(stands_still=said)
@@ -172,7 +172,7 @@ class Hosted:
     @property
     def micro_batches(self) -> int:
         """That were sealed."""
-        return sum(running.micro_batches for running in self.steps.values())
+        return sum(running.micro_batches for running in [*self.steps.values()])
 
     @property
     def undecided(self) -> bool:

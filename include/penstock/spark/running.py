@@ -30,18 +30,18 @@ class Running:
 
     step: StepSpec
     query: str
-    block: int
-    answered: int
+    block: int = 0
+    answered: int = 0
     micro_batches: int = 0
     error: str = ""
     failures: int = 0
     due: float = 0.0
 
-    @classmethod
-    def of(cls, tables: Tables, step: StepSpec, query: str) -> "Running":
-        """As it stands."""
-        at = position(tables, step)
-        return cls(step, query, *((0, 0) if at is None else (at.sealed.block, at.sealed.seq + 1)))
+    def begins(self, tables: Tables) -> None:
+        """It is about to run, from where it stands."""
+        at = position(tables, self.step)
+        if at is not None:
+            self.block, self.answered = at.sealed.block, at.sealed.seq + 1
 
     def seals(self, block: int, seq: int) -> None:
         """It has sealed a micro-batch."""

@@ -11,7 +11,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,7 +34,7 @@ from penstock.spark.hosted import Hosted
 from penstock.spark.ingest import Ingest
 from penstock.spark.load import Progress
 from penstock.spark.query import LogQuery
-from penstock.spark.running import Linked, Running, wanted
+from penstock.spark.running import Linked, wanted
 from penstock.spark.session import end_of
 from penstock.spark.shed import ShedWatch
 from penstock.spark.watchdog import Watchdog
@@ -102,7 +101,7 @@ class StreamHost:
         self.linked: Linked = linked or (lambda: [pipeline])
         self.door = entrance(tables, pipeline, home, clock, SparkCrew(spark))
         self.ingest = Ingest(self.door, pipeline.name, pulse)
-        self.hosted = Hosted(self._query, partial(Running.of, tables), pulse, TOGETHER)
+        self.hosted = Hosted(tables, self._query, pulse, TOGETHER)
         self._bounds: Bounds | None = None
         self._watchdog = Watchdog()
         self._sheds: ShedWatch | None = None
