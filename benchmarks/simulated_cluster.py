@@ -58,7 +58,7 @@ def sleeping(seconds: float) -> Iterator[None]:
 
     class Source(LogSource):
         def streamReader(self, schema: StructType) -> Reader:  # noqa: N802  Spark's name
-            return Reader(SourceSpec.from_text(self.options["spec"]))
+            return Reader(SourceSpec.read(Path(self.options["spec"])))
 
     class Host(StateHost):
         def init(self, handle: Any) -> None:

@@ -24,13 +24,13 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.cores import cores_at_work, partitioned
 from penstock.spark.follow import StepStart
 from penstock.spark.results import Writer
-from penstock.spark.roster import Roster
+from penstock.spark.roster import Roster, tell
 from penstock.spark.sink import QuerySink, StandsStill, StepSink, Told
 from penstock.spark.source import FORMAT, LogSource, SourceSpec
 from penstock.spark.state_host import StateHost
 
-RUNS, ROSTER = "runs", "roster"
-"""In the checkpoint: what a kind keeps beside Spark's own state, and which steps there are."""
+RUNS, ROSTER, SPEC = "runs", "roster", "source"
+"""In the checkpoint: what a kind keeps beside Spark's own state, and what the source is told."""
 MANY = 32
 """Steps for which there are shards at least: how many will come nobody knows."""
 
@@ -96,7 +96,8 @@ class LogQuery:
             bounds=self.bounds,
         )
         self.spark.dataSource.register(LogSource)
-        rows = self.spark.readStream.format(FORMAT).option("spec", spec.to_text()).load()
+        tell(folder / SPEC, spec)
+        rows = self.spark.readStream.format(FORMAT).option("spec", str(folder / SPEC)).load()
         hand, sides = Writer(self.tables, self.clock).packets, SideReader(self.tables)
         reduced = rows.groupBy(F.col("shard")).transformWithStateInPandas(
             statefulProcessor=StateHost(hand, folder / RUNS, sides),

@@ -1,7 +1,8 @@
 """Which steps a query runs, as its source is told: they come and go while it runs.
 
-A file beside the query's checkpoint: the source lives in a process of its own. It says nothing that
-is to last: whoever starts the query writes it anew.
+The source lives in a process of its own, and is told by files beside the query's checkpoint. They
+say nothing that is to last: whoever starts the query writes them anew. An option would do for what
+does not change, but it stands in the text of every plan.
 """
 
 import os
@@ -12,6 +13,15 @@ from pathlib import Path
 
 from penstock.core.crash import reached
 from penstock.spark.follow import StepStart
+
+
+def tell(path: Path, content: object) -> None:
+    """Replace a file as a whole."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    reached("before roster")
+    fresh.write_bytes(pickle.dumps(content, 5))
+    fresh.replace(path)
+    reached("after roster")
 
 
 @dataclass
@@ -27,11 +37,7 @@ class Roster:
 
     def write(self, starts: Sequence[StepStart]) -> None:
         """Let these be the steps, from the next micro-batch on."""
-        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
-        reached("before roster")
-        fresh.write_bytes(pickle.dumps(tuple(starts), 5))
-        fresh.replace(self.path)
-        reached("after roster")
+        tell(self.path, tuple(starts))
 
     def news(self) -> tuple[StepStart, ...] | None:
         """The steps, if they are others than when this was last asked; none: they are not."""

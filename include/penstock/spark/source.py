@@ -7,7 +7,6 @@ Source: Spark 4.2 admission control for Python sources.
 
 import pickle
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,7 +46,7 @@ FORMAT = "penstock_log"
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """All the source has to know; it travels as text.
+    """All the source has to know.
 
     Attributes:
         tables: where the log lies.
@@ -65,14 +64,10 @@ class SourceSpec:
     tasks: int
     bounds: Bounds
 
-    def to_text(self) -> str:
-        """For an option of the source."""
-        return b64encode(pickle.dumps(self)).decode()
-
     @staticmethod
-    def from_text(text: str) -> "SourceSpec":
-        """Read back what ``to_text`` wrote in this application."""
-        spec = pickle.loads(b64decode(text))  # noqa: S301  written by this application
+    def read(path: Path) -> "SourceSpec":
+        """What this application has told."""
+        spec = pickle.loads(path.read_bytes())  # noqa: S301  written by this application
         assert isinstance(spec, SourceSpec)  # noqa: S101
         return spec
 
@@ -91,7 +86,7 @@ class LogSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "LogReader":  # noqa: ARG002, N802  Spark's name
         """The reader."""
-        return LogReader(SourceSpec.from_text(self.options["spec"]))
+        return LogReader(SourceSpec.read(Path(self.options["spec"])))
 
 
 class LogReader(DataSourceStreamReader):
@@ -110,7 +105,7 @@ class LogReader(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Only what the tasks need: a table must not cross into a forked worker."""
-        return {"spec": self.spec}
+        return {"spec": replace(self.spec, shards=())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["spec"])  # type: ignore[misc]
