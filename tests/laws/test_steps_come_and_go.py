@@ -16,6 +16,7 @@ from penstock.lake.ingest import door
 from tests.guests import guest, log_of
 from tests.lakes import EACH, ROWS, Lake
 from tests.local import LocalQuery
+from tests.rarely import rare
 from tests.streams import write_jsonl
 
 pytestmark = pytest.mark.law
@@ -103,7 +104,7 @@ class Scene:
         self.countdown = 0
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(5), *map(rare, range(5, 10))])
 def test_whatever_comes_and_goes_each_step_answers_the_log(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
