@@ -1,6 +1,5 @@
 """A pipeline over the answers of another pipeline's step, and what can be wrong with it."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -10,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.config.intake import Intake
 from penstock.config.linked import LinkedPipeline, OfPipeline, near, problem
-from penstock.config.model import Name
+from penstock.config.model import Name, digest_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 from penstock.core.expression import columns_of
@@ -69,13 +68,13 @@ class OverAnswers(LinkedPipeline):
     def digest(self) -> str:
         """Names the content of the file, and the definition above it."""
         content = self.model_dump_json(exclude={"snapshots": True}) + self.over.fingerprint
-        return hashlib.sha256(content.encode()).hexdigest()[:12]
+        return digest_of(content)
 
     @cached_property
     def log_digest(self) -> str:
         """Names whose answers its log holds, and which columns of them."""
         content = self.model_dump_json(include={"source", "columns", "micro_batch"})
-        return hashlib.sha256((content + self.over.fingerprint).encode()).hexdigest()[:12]
+        return digest_of(content + self.over.fingerprint)
 
 
 def _kept(pipeline: Pipeline, above: Pipeline) -> Iterator[ConfigProblem]:

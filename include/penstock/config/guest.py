@@ -1,6 +1,5 @@
 """A pipeline on the log of another one, and what can be wrong with it."""
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -11,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from penstock.config.answers import OverAnswers
 from penstock.config.intake import Definition, History, Intake
 from penstock.config.linked import LinkedPipeline, OfPipeline, near, problem
+from penstock.config.model import digest_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem
 from penstock.config.wrong_steps import wrong_steps
@@ -79,7 +79,7 @@ class Guest(LinkedPipeline):
     def digest(self) -> str:
         """Names the content of the file, and what the log is."""
         content = self.model_dump_json(exclude={"snapshots": True}) + self.other.log_digest
-        return hashlib.sha256(content.encode()).hexdigest()[:12]
+        return digest_of(content)
 
     @property
     def log_digest(self) -> str:

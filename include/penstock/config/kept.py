@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from penstock.config.catalog import Catalog, read_pipeline
-from penstock.config.linked import LinkedPipeline
+from penstock.config.linked import link_as
 from penstock.config.links import linked
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -46,9 +46,10 @@ def keep(settings: Settings, catalog: Catalog) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             found, _ = read_pipeline(pipeline.path, fresh)
-            if isinstance(found, LinkedPipeline) and isinstance(pipeline, LinkedPipeline):
-                found.link(pipeline.other)
-            if found is not None and found.digest == pipeline.digest:
+            if found is None:
+                continue
+            link_as(found, pipeline)
+            if found.digest == pipeline.digest:
                 fresh.replace(copy)
         finally:
             fresh.unlink(missing_ok=True)

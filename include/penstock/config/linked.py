@@ -56,6 +56,12 @@ class LinkedPipeline(Pipeline):
         self._other = other
 
 
+def link_as(pipeline: Pipeline, former: Pipeline) -> None:
+    """Link what was read from a file again as it was before; a log of its own needs no link."""
+    if isinstance(pipeline, LinkedPipeline) and isinstance(former, LinkedPipeline):
+        pipeline.link(former.other)
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """The remedy where no such thing is known."""
     names = [*known]

@@ -1,5 +1,6 @@
 """Base of every configuration model: frozen, unknown keys refused."""
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,11 @@ ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0
 WORD, KEYS = "[word]", "[keys]"
 """Tags of a value that may be written as a word or as keys: no part of where a problem is."""
 BY_FORM = Discriminator(lambda value: KEYS if isinstance(value, dict | BaseModel) else WORD)
+
+
+def digest_of(text: str) -> str:
+    """A short name that is equal for equal texts alone."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def alike(names: Iterable[str]) -> str:

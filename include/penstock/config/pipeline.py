@@ -1,6 +1,5 @@
 """The model of a pipeline file. The reference page is generated from the descriptions here."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -9,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from penstock.config.intake import Definition, History, Intake, Mode
-from penstock.config.model import Name, Named
+from penstock.config.model import Name, Named, digest_of
 from penstock.config.running import Correction, MicroBatch, Schedule
 from penstock.config.side import SideConfig
 from penstock.config.snapshots import Snapshots
@@ -143,14 +142,14 @@ class Pipeline(Snapshots, Intake, Named):
         """
         followed = {name: step.followed for name, step in self.steps.items() if step.followed}
         text = self.model_dump_json(exclude={"steps": followed, "snapshots": True})
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return digest_of(text)
 
     @cached_property
     def log_digest(self) -> str:
         """Names what the file says of its log: steps come and go on it while it is the same."""
         said = [each.to_text() for each in self.definitions.values()]
         said.append(self.model_dump_json(include={"load", "micro_batch"}))
-        return hashlib.sha256("".join(said).encode()).hexdigest()[:12]
+        return digest_of("".join(said))
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -7,26 +7,17 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.core.errors import PenstockError
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.storage.tables import Tables
+from penstock.spark.pulse import Pulse
 from penstock.spark.query import LogQuery
 from penstock.spark.running import Running, meaning
 
 log = logging.getLogger(__name__)
-
-
-class Beats(Protocol):
-    """Tells how the steps are."""
-
-    def beat(self, *, step: str | None = None, **figures: Any) -> None:
-        """Publish figures."""
-
-    def forget(self, step: str) -> None:
-        """Publish no more of a step."""
 
 
 class Hosted:
@@ -40,7 +31,7 @@ class Hosted:
     """
 
     def __init__(
-        self, tables: Tables, make: Callable[[str], LogQuery], pulse: Beats, stays: str
+        self, tables: Tables, make: Callable[[str], LogQuery], pulse: Pulse, stays: str
     ) -> None:
         self._tables, self._make, self._pulse, self._stays = tables, make, pulse, stays
         self.queries: dict[str, LogQuery] = {}
@@ -54,13 +45,21 @@ class Hosted:
 
     def start(self, query: str) -> LogQuery:
         """Start a query with all steps that are to run in it."""
-        mine = [each for each in self.steps.values() if each.query == query]
-        for each in mine:
-            each.begins(self._tables)
+        for running in self.steps.values():
+            if running.query == query:
+                running.begins(self._tables)
         made = self._make(query)
-        made.start([each.step for each in mine])
+        made.start(self.meant[query])
         self.queries[query] = made
         return made
+
+    @property
+    def meant(self) -> dict[str, list[StepSpec]]:
+        """The steps that are to run, by query."""
+        found: dict[str, list[StepSpec]] = {}
+        for running in self.steps.values():
+            found.setdefault(running.query, []).append(running.step)
+        return found
 
     def follow(self, asked: Mapping[str, tuple[str, StepSpec]], *, again: bool) -> bool:
         """Run what is asked for, and nothing else; whether that is something else than before.
@@ -177,8 +176,8 @@ class Hosted:
     @property
     def undecided(self) -> bool:
         """Whether some query has neither ended, nor sealed, nor found nothing to seal."""
-        wanted = {running.query for running in self.steps.values()}
-        return not wanted <= self.queries.keys() or any(q.undecided for q in self.queries.values())
+        started, queries = self.meant.keys() <= self.queries.keys(), self.queries.values()
+        return not started or any(query.undecided for query in queries)
 
     def owing(self, block: int) -> dict[str, int]:
         """The micro-batches of each step that has something to seal before a block."""

@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-from typing import Any, Protocol
 
 from penstock.lake.ingest.ahead import ClockError
 from penstock.lake.ingest.door import Door
@@ -12,19 +11,13 @@ from penstock.lake.over.feed import Feed
 from penstock.lake.proof.unsettled import OVERDUE
 from penstock.lake.storage.commit import ConflictError
 from penstock.lake.storage.room import UnwrittenError
+from penstock.spark.pulse import Pulse
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 AWAY_SECONDS = 2.0
 """Until a source that could not be read is tried again."""
-
-
-class Beats(Protocol):
-    """Tells how the ingest is."""
-
-    def beat(self, **figures: Any) -> None:
-        """Publish figures."""
 
 
 class Ingest:
@@ -36,7 +29,7 @@ class Ingest:
         pulse: told what is received, and waited for.
     """
 
-    def __init__(self, door: Door | Feed, pipeline: str, pulse: Beats) -> None:
+    def __init__(self, door: Door | Feed, pipeline: str, pulse: Pulse) -> None:
         self.door, self.pipeline, self.pulse = door, pipeline, pulse
         self.failure: BaseException | None = None
         self.halt = threading.Event()

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -31,39 +31,20 @@ from penstock.lake.storage.tables import Tables
 from penstock.spark.cause import cause_of
 from penstock.spark.crew import SparkCrew
 from penstock.spark.hosted import Hosted
-from penstock.spark.ingest import Ingest
+from penstock.spark.ingest import POLL_SECONDS, Ingest
 from penstock.spark.load import Progress
+from penstock.spark.pulse import Pulse
 from penstock.spark.query import LogQuery
 from penstock.spark.running import Linked, wanted
 from penstock.spark.session import end_of
 from penstock.spark.shed import ShedWatch
 from penstock.spark.watchdog import Watchdog
 
-POLL_SECONDS = 0.2
 FOLLOW_SECONDS = 1.0
 """Between two looks at what is linked."""
 SETTLE_SECONDS = 20.0
 FAILED_SECONDS = 60.0
 """For the other steps' running micro-batches, once the host has failed."""
-
-
-class Pulse(Protocol):
-    """Tells the supervisor how the host is, and the host whether to stop."""
-
-    def beat(self, *, step: str | None = None, **figures: Any) -> None:
-        """Publish figures."""
-
-    def forget(self, step: str) -> None:
-        """Publish no more of a step."""
-
-    def works(self, sealed: int) -> None:
-        """Say that so many micro-batches are sealed, or that none waits to be."""
-
-    def fail(self, error: str) -> None:
-        """Say why the host ends."""
-
-    def should_stop(self) -> bool:
-        """Whether somebody asked for an end."""
 
 
 class StreamFailedError(TransientError):
@@ -150,14 +131,10 @@ class StreamHost:
 
     def _begin(self) -> Sequence[str]:
         """Register what is linked: what comes to the log now is no history to it; its queries."""
-        queries: dict[str, list[StepSpec]] = {}
         for query, step in self._asked().values():
-            queries.setdefault(query, []).append(step)
-        registry = Registry(self.tables, self.clock, self.pipeline, self.shards)
-        for query, steps in queries.items():
-            registry.start(query, steps)
-            for step in steps:
-                self.hosted.know(step, query)
+            self.hosted.know(step, query)
+        queries = self.hosted.meant
+        Registry(self.tables, self.clock, self.pipeline, self.shards).start_all(queries)
         self._serve()
         return [*queries]
 

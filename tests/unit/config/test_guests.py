@@ -9,6 +9,7 @@ from penstock.config.guest import Guest
 from penstock.config.kept import catalog_in_force, keep
 from penstock.config.links import stands_on
 from penstock.config.settings import Settings
+from tests.catalogs import said
 
 LOG = """
 source: {files: gates, format: jsonl}
@@ -33,10 +34,6 @@ def read(folder: Path, text: str = GUEST, log: str = LOG, name: str = "trucks") 
     (folder / "gates.yaml").write_text(log)
     (folder / f"{name}.yaml").write_text(text)
     return Catalog.read(folder)
-
-
-def said(catalog: Catalog) -> list[str]:
-    return [f"{e.path.name}:{e.line} {e.where} {e.problem}. {e.remedy}" for e in catalog.errors]
 
 
 def test_a_pipeline_stands_on_the_log_of_another_one(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from penstock.config.catalog import Catalog
 from penstock.config.kept import catalog_in_force, keep
 from penstock.config.links import stands_on
 from penstock.config.settings import Settings
+from tests.catalogs import said
 
 BELOW = """
 source: {files: gates, format: jsonl}
@@ -46,10 +47,6 @@ def read(folder: Path, above: str, name: str = "rush") -> Catalog:
     (folder / "gates.yaml").write_text(BELOW)
     (folder / f"{name}.yaml").write_text(above)
     return Catalog.read(folder)
-
-
-def said(catalog: Catalog) -> list[str]:
-    return [f"{e.path.name}:{e.line} {e.where} {e.problem}. {e.remedy}" for e in catalog.errors]
 
 
 def test_a_step_knows_whose_answers_it_takes(tmp_path: Path) -> None:

@@ -78,9 +78,13 @@ class Registry:
         self.registry = Table(tables.registry())
         self.decisions = Table(tables.decisions())
 
-    def start_all(self) -> None:
-        """Register every step, so that what comes to the log from now on is no history to it."""
-        for query, steps in self.pipeline.queries.items():
+    def start_all(self, queries: Mapping[str, Sequence[StepSpec]] | None = None) -> None:
+        """Register steps, so that what comes to the log from now on is no history to them.
+
+        Args:
+            queries: with their steps; none: the pipeline's own.
+        """
+        for query, steps in (self.pipeline.queries if queries is None else queries).items():
             self.start(query, steps)
 
     def join(self, step: StepSpec) -> Generation:

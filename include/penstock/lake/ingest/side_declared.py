@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.columns.content import content_name
 from penstock.columns.types import fields_of
 from penstock.config.catalog import read_pipeline
-from penstock.config.linked import LinkedPipeline
+from penstock.config.linked import link_as
 from penstock.config.pipeline import Pipeline
 from penstock.core.side import Declared, SideTable
 from penstock.core.step import StepSpec
@@ -65,8 +65,7 @@ class DeclaredPlace:
         if pipeline is None:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             raise UnfitError(f"{problems[0]}{more}")
-        if isinstance(pipeline, LinkedPipeline) and isinstance(self.pipeline, LinkedPipeline):
-            pipeline.link(self.pipeline.other)
+        link_as(pipeline, self.pipeline)
         for spec in pipeline.specs:
             if (spec.id, spec.fingerprint) == (self.step.id, self.step.fingerprint):
                 return next(each for each in spec.declares if each.table == self.table)
