@@ -1,12 +1,12 @@
 """A state three times as large as the memory that is left for it: live records against all of it.
 
-    python benchmarks/state_memory.py [--plates 10000000] [--backlog 500000] [--reps 3]
+    python benchmarks/state_memory.py [--plates 10000000] [--backlog 800000] [--reps 4]
 
 Plates as in plates.py. Backlogs are answered by one stream, by turns: with memory for everything,
-and bounded to what its Python processes, which read the state, hold themselves at most, and a third
-of the state's files. The bound is that of a control group (memory controller, version 1), so it
-needs root; how much of files the group then holds in memory is told beside the rate. The JVM, whose
-heap grows as it likes, is outside. All alarms are compared with numpy's.
+and bounded, at each moment, to what its Python processes, which read the state, hold themselves,
+and a third of the state's files. The bound is that of a control group (memory controller, version
+1), so it needs root; how much of files the group then holds in memory (median) is told beside the
+rate. The JVM, whose heap grows as it likes, is outside. All alarms are compared with numpy's.
 """
 
 import argparse
@@ -17,16 +17,18 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from statistics import median
+from typing import Self
 
 import measuring
 import plates
 import psutil
 
 GROUP = Path("/sys/fs/cgroup/memory/penstock_state")
-SPARE = 64 << 20
-"""Bytes for what the kernel counts besides."""
+WARM = 2
+"""So many backlogs come first."""
 
 
 def grouped(process: subprocess.Popen[bytes]) -> None:
@@ -44,19 +46,28 @@ def bound(limit: int) -> None:
     (GROUP / "memory.limit_in_bytes").write_text(str(limit))
 
 
-class Most(threading.Thread):
-    """The most that the group's processes alone have held since it began, bytes."""
+class Bounded(threading.Thread):
+    """Keeps the group at what its processes alone hold and so much of files, until it is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: int) -> None:
         super().__init__(daemon=True)
-        self.found = 0
+        self.files, self.over, self.cached = files, threading.Event(), list[int]()
+
+    def __enter__(self) -> Self:
         self.start()
+        return self
 
     def run(self) -> None:
-        """Look again and again."""
-        while True:
-            self.found = max(self.found, held("rss"))
-            time.sleep(0.02)
+        """Again and again: what processes hold comes and goes."""
+        while not self.over.wait(0.01):
+            with suppress(OSError):  # of what cannot be let go yet
+                bound(held("rss") + self.files)
+            self.cached.append(held("cache"))
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.join()
+        bound(-1)
 
 
 def held(what: str) -> int:
@@ -69,8 +80,8 @@ def main() -> None:
     """Measure, and print a Markdown table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--plates", type=int, default=10_000_000)
-    parser.add_argument("--backlog", type=int, default=500_000)
-    parser.add_argument("--reps", type=int, default=3)
+    parser.add_argument("--backlog", type=int, default=800_000)
+    parser.add_argument("--reps", type=int, default=4)
     args = parser.parse_args()
     machine = measuring.machine()
     with tempfile.TemporaryDirectory() as scratch:
@@ -79,6 +90,8 @@ def main() -> None:
 
 def measure(home: Path, args: argparse.Namespace, machine: str) -> None:
     """All of it in one folder."""
+    if args.backlog * (WARM + args.reps * 2.4) > args.plates:
+        raise SystemExit("each live record is to be of another plate: take more plates")
     plates.prepare(home, args.plates, 1)
     (home / "source").mkdir()
     seen, number = plates.Seen(home), 0
@@ -96,18 +109,15 @@ def measure(home: Path, args: argparse.Namespace, machine: str) -> None:
     rates: dict[str, list[float]] = {"in memory": [], "bounded": []}
     files: dict[str, int] = {}
     try:
-        for _ in range(3):
+        for _ in range(WARM):
             answered(args.backlog)  # workers and JVM warm up
-        most = Most()
-        answered(args.backlog)
         for _ in range(args.reps):
             for name, some in rates.items():
                 state = sum(file.stat().st_size for file in home.rglob("*.arrow"))
-                limit = most.found + SPARE + state // 3
-                bound(limit if name == "bounded" else -1)
-                answered(args.backlog // 5)
-                some.append(answered(args.backlog))
-                files[name] = held("cache")
+                with Bounded(state // 3) if name == "bounded" else nullcontext() as bounded:
+                    answered(args.backlog // 5)
+                    some.append(answered(args.backlog))
+                files[name] = int(median(bounded.cached)) if bounded else held("cache")
                 said = f"state {state / 1e6:,.0f} MB, in memory {files[name] / 1e6:,.0f} MB"
                 print(f"{name}: {some[-1]:,.0f} records/s, {said}", file=sys.stderr, flush=True)
     finally:

@@ -47,6 +47,7 @@ from penstock.kinds.windowed.layout import layout_of
 from penstock.lake.cluster.executors import executors_spec
 from penstock.lake.cluster.load import load_spec
 from penstock.lake.cluster.scalings import scalings_spec
+from penstock.lake.log.register import SPECS
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 
@@ -330,6 +331,7 @@ def _tables() -> str:
         (tables.merges(), tables.merges),
         (load_spec(tables), load_spec),
         (executors_spec(tables), executors_spec),
+        *((made_by(tables), made_by) for made_by in SPECS),
         (scalings_spec("<lake>"), scalings_spec),
     ]
     parts = [

@@ -51,7 +51,7 @@ def test_each_valid_pipeline_has_its_dags(parsed: dict[str, Any]) -> None:
         "preload__flights", "stream__flights", "correct__flights", "audit__flights",
         "stream__sensors", "correct__sensors", "correct_soon__sensors", "audit__sensors",
         "query__flights", "query__sensors",
-        "maintain__lake", "scale__cluster",
+        "maintain__lake", "scale__cluster", "apply__topology",
     }  # fmt: skip
 
 

@@ -14,6 +14,8 @@ COMMITS = {
     "registry registry": ("preload",), "slack decisions": ("preload",),
     "speed late": ("stream",), "speed answers": ("stream",), "speed control": ("stream",),
     "speed excluded": ("stream",),
+    "register pipelines": ("stream",), "register steps": ("stream",),
+    "register tasks": ("stream",), "register shares": ("stream",),
     "side side": ("preload", "limit"), "first decisions": ("preload",),
     "note decisions": ("limit",), "proposal decisions": ("propose", "limit"),
     "plan decisions": ("ingest", "stream"),

@@ -60,11 +60,13 @@ class Catalog:
         errors: every problem of every file.
         standing_in: names of pipelines whose file has problems; their last valid definition is
             in force.
+        held: names of those whose edit waits for approval; so is theirs.
     """
 
     pipelines: tuple[Pipeline, ...] = ()
     errors: tuple[ConfigProblem, ...] = field(default=())
     standing_in: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, folder: Path) -> Self:

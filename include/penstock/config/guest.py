@@ -14,7 +14,7 @@ from penstock.config.model import digest_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem
 from penstock.config.wrong_steps import wrong_steps
-from penstock.config.yaml_file import read_yaml
+from penstock.config.yaml_file import lines_of
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
 
@@ -108,4 +108,4 @@ def wrong_guest(pipeline: Guest, ready: Mapping[str, Pipeline]) -> Iterator[Conf
         said = f"{name} keeps its records for a while only, by what its own steps need"
         yield problem(pipeline, where, said, f"Delete keep in {other.path.name}")
     types = {stream: intake.types for stream, intake in pipeline.intakes.items()}
-    yield from wrong_steps(pipeline.steps, types, {}, pipeline.path, read_yaml(pipeline.path).lines)
+    yield from wrong_steps(pipeline.steps, types, {}, pipeline.path, lines_of(pipeline.path))

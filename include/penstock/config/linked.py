@@ -10,7 +10,7 @@ from penstock.config.intake import Mode, Source
 from penstock.config.model import Name
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
-from penstock.config.yaml_file import read_yaml
+from penstock.config.yaml_file import lines_of
 from penstock.core.errors import ConfigError
 
 
@@ -52,14 +52,17 @@ class LinkedPipeline(Pipeline):
         return self._other
 
     def link(self, other: Pipeline) -> None:
-        """Say which pipeline the other one is."""
-        self._other = other
+        """Say which pipeline the other one is; what was known by another one is forgotten."""
+        self._other, self._specs = other, None
+        for name in ("own_specs", "digest", "log_digest", "definitions"):
+            self.__dict__.pop(name, None)
 
 
 def link_as(pipeline: Pipeline, former: Pipeline) -> None:
-    """Link what was read from a file again as it was before; a log of its own needs no link."""
+    """Link what was read from a file again as it was before, with the runs that it had."""
     if isinstance(pipeline, LinkedPipeline) and isinstance(former, LinkedPipeline):
         pipeline.link(former.other)
+    pipeline.share({step.name: step.run for step in former.specs})
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -71,5 +74,5 @@ def near(name: str, known: Iterable[str]) -> str:
 
 def problem(pipeline: Pipeline, where: Loc, said: str, remedy: str) -> ConfigProblem:
     """With the line of its file."""
-    lines = read_yaml(pipeline.path).lines
-    return ConfigProblem(pipeline.path, line_in(where, lines), dots(where), said, remedy)
+    line = line_in(where, lines_of(pipeline.path))
+    return ConfigProblem(pipeline.path, line, dots(where), said, remedy)

@@ -1,11 +1,12 @@
 """The model of a pipeline file. The reference page is generated from the descriptions here."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from penstock.config.intake import Definition, History, Intake, Mode
 from penstock.config.model import Name, Named, digest_of
@@ -46,6 +47,7 @@ class Pipeline(Snapshots, Intake, Named):
         description="Event time for which records stay; then their windows are frozen, and only"
         " answers stay. None: for ever.",
     )
+    _specs: tuple[StepSpec, ...] | None = PrivateAttr(default=None)
 
     @property
     def intakes(self) -> Mapping[str, Intake]:
@@ -74,14 +76,24 @@ class Pipeline(Snapshots, Intake, Named):
         return {name: history for name, history in found.items() if history is not None}
 
     @cached_property
-    def specs(self) -> tuple[StepSpec, ...]:
-        """The steps with their expressions read.
+    def own_specs(self) -> tuple[StepSpec, ...]:
+        """The steps with their expressions read, each with a run of its own.
 
         Raises:
             ValueError: an expression is wrong; ``Catalog`` reports it with its line.
         """
         every = self.steps.items()
         return tuple(self.placed(step.whole(name, self.given_to(step))) for name, step in every)
+
+    @property
+    def specs(self) -> tuple[StepSpec, ...]:
+        """The steps, with the runs that they have."""
+        return self._specs or self.own_specs
+
+    def share(self, runs: Mapping[str, str]) -> None:
+        """Say which run each step has, by its name."""
+        own = self.own_specs
+        self._specs = tuple(replace(step, run=runs.get(step.name, "")) for step in own)
 
     def placed(self, step: StepSpec) -> StepSpec:
         """A step of this pipeline's that knows what its records are."""
@@ -98,7 +110,7 @@ class Pipeline(Snapshots, Intake, Named):
         """Side data by name."""
         return {name: side.table(name) for name, side in self.load.items()}
 
-    @cached_property
+    @property
     def side_tables(self) -> dict[str, SideTable]:
         """Side data by name, with what steps hold of it."""
         own = (declared.table for spec in self.specs for declared in spec.declares)
@@ -110,7 +122,7 @@ class Pipeline(Snapshots, Intake, Named):
         spans = ((s.lag + s.window.size + s.lead + s.slack.longest, s.name) for s in self.specs)
         return max(spans)
 
-    @cached_property
+    @property
     def queries(self) -> dict[str, tuple[StepSpec, ...]]:
         """The steps by the query that runs them: one for all, and one for each that is apart."""
         found: dict[str, list[StepSpec]] = {}

@@ -49,6 +49,11 @@ class Settings(BaseSettings):
         description="Memory that RocksDB may take in an executor for the states of a stream, MiB;"
         " what does not fit stays on the disk.",
     )
+    approve: bool = Field(
+        default=False,
+        description="Whether an edit of a pipeline file that has a past computed anew waits until"
+        " a run of apply__topology is approved; till then the former definition is in force.",
+    )
     airflow_url: str = Field(
         default="",
         description="Where processes reach an Airflow that is not embedded mode's; empty: it is.",

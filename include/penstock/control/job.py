@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.config.kept import catalog_in_force
+from penstock.config.kept import catalog_to_run
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError, TerminalError
@@ -74,7 +74,7 @@ def pipeline_of(request: JobRequest, settings: Settings) -> Pipeline:
     """
     if request.pipeline is None:
         raise ConfigError(f"{request.job.value} needs --pipeline")
-    return catalog_in_force(settings).pipeline(request.pipeline, request.digest)
+    return catalog_to_run(settings).pipeline(request.pipeline, request.digest)
 
 
 def _say(outcome: Outcome) -> None:

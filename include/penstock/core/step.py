@@ -49,6 +49,7 @@ class StepSpec(ABC):
             nothing.
         above: whose answers its records are; none: they are events.
         guest: the pipeline that asks, where that is not the one whose log it is; else empty.
+        run: what answers for it, where it shares that, or another one has its name; else empty.
     """
 
     kind: ClassVar[str]
@@ -76,11 +77,12 @@ class StepSpec(ABC):
     shed: Shedding | None = field(default=None, kw_only=True)
     above: Above | None = field(default=None, kw_only=True)
     guest: str = field(default="", kw_only=True)
+    run: str = field(default="", kw_only=True)
 
     @property
     def id(self) -> str:
-        """What it is called on its log, and by its tables: other pipelines may ask there, too."""
-        return f"{self.guest}.{self.name}" if self.guest else self.name
+        """What runs it is called on its log, and by its tables: others may ask the same there."""
+        return self.run or (f"{self.guest}.{self.name}" if self.guest else self.name)
 
     @property
     @abstractmethod

@@ -51,6 +51,8 @@ class LogQuery:
     """
 
     streaming: StreamingQuery
+    tasks = 0
+    """Into how many shards the state of each step is cut."""
 
     def __init__(
         self,
@@ -77,12 +79,17 @@ class LogQuery:
         """That it runs now."""
         return tuple(start.step for start in self._starts.values())
 
+    def generation_of(self, step: str) -> Generation | None:
+        """With which generation a step runs, by id; none: it does not."""
+        start = self._starts.get(step)
+        return None if start is None else start.generation
+
     def start(self, steps: Sequence[StepSpec]) -> StreamingQuery:
         """Start it, or go on with it, with some steps."""
         begun = self.registry.start(self.name, steps)
         drop_later_state(read_checkpoint(begun.checkpoint))
         cores, folder = cores_at_work(self.spark), path_of(begun.checkpoint)
-        number = begun.shards or cores
+        number = self.tasks = begun.shards or cores
         self._roster = Roster(folder / ROSTER)
         for step in steps:
             self._take(step, begun.generations[step.id])

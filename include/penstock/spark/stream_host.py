@@ -7,6 +7,7 @@ Then the host follows what is linked: a step comes, goes, or gets another defini
 do not notice (EMR, OTAP). Stopping lets the running micro-batches finish.
 """
 
+import logging
 import math
 import threading
 import time
@@ -20,11 +21,12 @@ from pyspark.sql import SparkSession
 from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock
-from penstock.core.errors import TerminalError, TransientError
+from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.step import StepSpec
 from penstock.lake.cluster.load import EVERY
 from penstock.lake.history.checkpoint import note_failure
 from penstock.lake.history.registry import Registry
+from penstock.lake.log.register import Register, Rows
 from penstock.lake.over.entrance import entrance
 from penstock.lake.over.feed import Feed
 from penstock.lake.storage.tables import Tables
@@ -35,10 +37,13 @@ from penstock.spark.ingest import POLL_SECONDS, Ingest
 from penstock.spark.load import Progress
 from penstock.spark.pulse import Pulse
 from penstock.spark.query import LogQuery
+from penstock.spark.registered import NOTHING, facts
 from penstock.spark.running import Linked, wanted
 from penstock.spark.session import end_of
 from penstock.spark.shed import ShedWatch
 from penstock.spark.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
 
 FOLLOW_SECONDS = 1.0
 """Between two looks at what is linked."""
@@ -83,6 +88,7 @@ class StreamHost:
         self.door = entrance(tables, pipeline, home, clock, SparkCrew(spark))
         self.ingest = Ingest(self.door, pipeline.name, pulse)
         self.hosted = Hosted(tables, self._query, pulse, TOGETHER)
+        self.register = Register(tables, clock)
         self._bounds: Bounds | None = None
         self._watchdog = Watchdog()
         self._sheds: ShedWatch | None = None
@@ -184,6 +190,14 @@ class StreamHost:
         self._follow_due = now + FOLLOW_SECONDS
         if self.hosted.follow(self._asked(), again=not self._ends()):
             self._serve()
+        self._say(facts(self._linked(), self.hosted))
+
+    def _say(self, what: Mapping[str, Rows]) -> None:
+        """Keep the register true; it is no reason to end."""
+        try:
+            self.register.say(what)
+        except (PenstockError, OSError) as away:
+            log.warning("the register says something else, until the next look: %s", away)
 
     def _ends(self) -> bool:
         """Whether bounded sources have ended, and all is sealed."""
@@ -266,3 +280,4 @@ class StreamHost:
         running = [(query, query.done) for query in self.hosted.queries.values()]
         for query, done in running:
             query.finish(until, done)
+        self._say(NOTHING)

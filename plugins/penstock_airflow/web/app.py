@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from penstock.config.catalog import Catalog
+from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.lake.serve.newest import GONE
@@ -122,7 +123,7 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/alarms")
     def said() -> HTMLResponse:
         page, settings = views().get_template("alarms.html"), Settings()
-        known = Catalog.read(settings.pipelines).pipelines
+        known = catalog_in_force(settings).pipelines
         page = page.render(steps=alarms(known, settings.lake_uri), shown=SHOWN, gone=GONE)
         return HTMLResponse(page, headers=REPORT_CACHE)
 

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from penstock.config.settings import Settings
+from penstock.config.shares import changing, remember, shared, shares_of
 from penstock.lake.history.generation import generations
 from penstock.lake.history.standing import answers_in_force, ever_run, notes
 from penstock.runtime.streams.control import take_lock
@@ -16,6 +17,13 @@ from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
 from tests.guests import guest, log_of
 from tests.lakes import ROWS, Lake
 from tests.streams import write_jsonl
+
+LOG = """source: {files: live, format: jsonl}
+columns: {site: string}
+event_time: at
+steps:
+  s: {keys: [site], window: {size: PT1M}, measures: {n: count(*)}, slack: {fixed: PT1S}}
+"""
 
 
 def answered(home: Path) -> tuple[Lake, Lake, Settings]:
@@ -69,6 +77,29 @@ def test_one_that_comes_again_begins_anew_and_answers_all(tmp_path: Path) -> Non
     other.check()
     assert other.in_force() == before
     assert [g.epoch for g in generations(other.tables, other.step)] == [0, 1, 2]
+
+
+def test_what_others_share_stays_until_they_go_too(tmp_path: Path) -> None:
+    lake, other, settings = answered(tmp_path)
+    mate = guest(lake, "h", "codes")
+    with changing(settings):
+        remember(settings, shared([lake.pipeline, other.pipeline, mate.pipeline], []))
+    assert mate.step.id == "g.s"
+    before = mate.in_force()
+    settings.pipelines.mkdir()
+    (settings.pipelines / "p.yaml").write_text(LOG)
+    (settings.pipelines / "h.yaml").write_text(
+        "source: {pipeline: p}\n" + LOG[LOG.index("steps") :]
+    )
+    removed(settings, "g")
+    assert ever_run(lake.tables) == ["g.s", "s"]
+    assert mate.in_force() == before
+    assert [share.pipeline for share in shares_of(settings)] == ["h", "p"]
+    (settings.pipelines / "h.yaml").unlink()
+    assert "g.s in " in removed(settings, "h")
+    assert ever_run(lake.tables) == ["s"]
+    assert [share.pipeline for share in shares_of(settings)] == ["p"]
+    lake.check()
 
 
 def test_it_is_not_removed_while_its_steps_run(tmp_path: Path) -> None:

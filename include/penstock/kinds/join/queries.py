@@ -6,13 +6,16 @@ they have in common, and each pair found is tagged. Source: S2J (shared streams)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
-from penstock.columns.expressions import Values, true_for
+from penstock.columns.expressions import true_for
 from penstock.core.expression import Expression
+from penstock.kinds.join.bands import kinds_of
 from penstock.kinds.join.conditions import query
 from penstock.kinds.join.index import Index, index_of, shared
 from penstock.kinds.join.spec import JoinSpec
@@ -56,20 +59,15 @@ def tags(asked: Sequence[Asked], pairs: pa.Table, newer: Longs) -> pa.Array:
         newer: positions of their later records.
     """
     which = version_of(newer, np.array([each.first for each in asked]))
-    codes, texts = np.full(len(newer), -1), list[str]()
+    codes, texts = np.zeros(len(newer), np.int64), list[str]()
     for number in np.unique(which).tolist():
         mine, said = np.flatnonzero(which == number), asked[number]
         some = pairs.take(pa.array(mine)) if len(asked) > 1 else pairs
-        known = dict[Expression, Values]()
-        holds = np.array([np.asarray(true_for(c, some, known)) for c in said.conditions])
-        packed = np.ascontiguousarray(np.packbits(holds, axis=0).T)
-        rows = packed.view([("", np.void, packed.shape[1])]).ravel()
-        kinds, first, of = np.unique(rows, return_index=True, return_inverse=True)
-        told = [",".join(n for n, held in zip(said.names, holds[:, at], strict=True) if held)
-                for at in first.tolist()]  # fmt: skip
-        begin = len(texts)
-        texts += told
-        there = np.array([begin + n if text else -1 for n, text in enumerate(told)], np.int64)
-        codes[mine] = there[of] if len(kinds) else codes[mine]
-    indices = pa.array(codes, mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string())).cast(pa.string())
+        kinds, first = kinds_of(said.conditions, some)
+        one = some.take(pa.array(first))
+        holds = np.array([np.asarray(true_for(each, one)) for each in said.conditions])
+        codes[mine] = kinds + len(texts)
+        texts += [",".join(compress(said.names, held)) for held in holds.T]
+    named = pa.array(texts, pa.string())
+    told = pc.if_else(pc.equal(named, ""), None, named)
+    return told.take(pa.array(codes))

@@ -22,7 +22,7 @@ class Stored:
     size: int
 
 
-def stored(tables: Tables, steps: Collection[str] = ()) -> Stored:
+def stored(tables: Tables, steps: Collection[str] | None = None) -> Stored:
     """How much lies below a pipeline's folder of the lake: tables and checkpoints.
 
     Args:
@@ -37,7 +37,7 @@ def stored(tables: Tables, steps: Collection[str] = ()) -> Stored:
     return Stored(tables.uri(), len(sizes), sum(sizes))
 
 
-def remove_tables(tables: Tables, steps: Collection[str] = ()) -> None:
+def remove_tables(tables: Tables, steps: Collection[str] | None = None) -> None:
     """Delete the folder, or what some steps have in it; nothing there is no error.
 
     Raises:
@@ -47,9 +47,11 @@ def remove_tables(tables: Tables, steps: Collection[str] = ()) -> None:
         _delete(tables, uri)
 
 
-def _places(tables: Tables, steps: Collection[str]) -> list[str]:
+def _places(tables: Tables, steps: Collection[str] | None) -> list[str]:
+    if steps is None:
+        return [tables.uri()]
     own = [tables.uri(table, step) for step in sorted(steps) for table in OF_A_STEP]
-    return [*own, *(tables.checkpoint(f"apart-{step}") for step in sorted(steps))] or [tables.uri()]
+    return [*own, *(tables.checkpoint(f"apart-{step}") for step in sorted(steps))]
 
 
 def _delete(tables: Tables, uri: str) -> None:

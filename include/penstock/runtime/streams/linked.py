@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from penstock.config.catalog import file_state
-from penstock.config.kept import catalog_in_force
+from penstock.config.kept import catalog_to_run
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.runtime.streams import links
@@ -34,7 +34,7 @@ class LinkedPipelines:
         try:
             seen = file_state(self._settings.pipelines), tuple(names)
             if seen != self._seen:
-                every = {p.name: p for p in catalog_in_force(self._settings).pipelines}
+                every = {p.name: p for p in catalog_to_run(self._settings).pipelines}
                 mine = [every[name] for name in names if name in every]
                 self._found = [each for each in mine if each.log == self._pipeline.log]
                 self._seen = seen

@@ -56,6 +56,16 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def plan(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Say what pipeline files change: which steps start, share a run, are rebuilt, or end."""
+    from penstock.lake.topology.plan import Outlook
+    from penstock.runtime.terminal.plan import show_plan
+
+    del arguments
+    show_plan(Outlook.of(anchored(settings)), console())
+    return 0
+
+
 def query(settings: Settings, arguments: argparse.Namespace) -> int:
     """Ask SQL (DuckDB) about a pipeline's answers; without SQL: which views there are.
 
@@ -135,7 +145,7 @@ def _amendment(settings: Settings, arguments: argparse.Namespace) -> "Amendment"
     return Amendment(tables, pipeline, settings.home, SystemClock())
 
 
-COMMANDS = (explain, show, query, export, remove, giveup, retake, accept)
+COMMANDS = (plan, explain, show, query, export, remove, giveup, retake, accept)
 
 
 def add_arguments(parts: dict[str, argparse.ArgumentParser]) -> None:
@@ -144,7 +154,7 @@ def add_arguments(parts: dict[str, argparse.ArgumentParser]) -> None:
     Args:
         parts: parser of each command by name; also holds other commands.
     """
-    for command in COMMANDS:
+    for command in COMMANDS[1:]:
         parts[command.__name__].add_argument("pipeline", metavar="PIPELINE", help="its name")
     part = parts["show"]
     part.add_argument("--step", help="only this step")

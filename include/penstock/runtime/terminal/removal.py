@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from penstock.config.kept import kept_file
 from penstock.config.links import stands_on
 from penstock.config.model import NAME_RULE
 from penstock.config.settings import Settings
+from penstock.config.shares import Share, changing, remember, shares_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
 from penstock.lake.history.registry import end_step
@@ -61,7 +62,8 @@ class Removal:
         reports: folders of audit reports.
         files: of the stream.
         log: on which it stands.
-        steps: of it, by id, where that is another pipeline's; else none.
+        steps: runs that end with it, where the log is another pipeline's; none: the log ends, too.
+        shares: which runs its steps have.
         config: its pipeline file, which stays; none: there is none.
         definition: where its last valid definition is kept.
     """
@@ -70,14 +72,15 @@ class Removal:
     reports: tuple[Path, ...]
     files: tuple[Path, ...]
     log: Tables
-    steps: tuple[str, ...]
+    steps: tuple[str, ...] | None
+    shares: tuple[Share, ...]
     config: Path | None
     definition: Path
 
     @property
     def empty(self) -> bool:
         """Whether nothing is there."""
-        return not (self.tables.files or self.reports or self.files)
+        return not (self.tables.files or self.reports or self.files or self.shares)
 
 
 def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) -> int:
@@ -107,7 +110,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     if not sure and not _confirmed(name, out):
         out.print("Not confirmed: nothing was removed. Without asking: --yes")
         return 1
-    _remove(found, paths)
+    _remove(settings, found, paths)
     out.print(Text(f"Removed: everything that {name} had written.", style="green"))
     _show_what_stays(found, name, out)
     return 0
@@ -123,12 +126,14 @@ def _find(settings: Settings, name: str) -> Removal:
         raise unknown
     if above := [p.name for p in catalog.pipelines if name in stands_on(p)]:
         raise StoodOnError(name, above)
-    log, steps = _stands(settings.lake_uri, name)
+    shares, others = shares_of(settings), {p.name for p in catalog.pipelines} - {name}
+    log, steps = _stands(settings.lake_uri, name, shares, others)
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     found = Removal(
         tables=stored(log, steps),
         log=log,
         steps=steps,
+        shares=tuple(share for share in shares if name in {share.pipeline, share.log}),
         reports=tuple(folder for folder in reports if folder.is_dir()),
         files=tuple(sorted(settings.streams.glob(f"{name}.*"))),
         definition=kept_file(settings, name),
@@ -139,19 +144,24 @@ def _find(settings: Settings, name: str) -> Removal:
     return found
 
 
-def _stands(lake: str, name: str) -> tuple[Tables, tuple[str, ...]]:
-    """The log on which a pipeline stands, and its steps there if that is another one's."""
+def _stands(
+    lake: str, name: str, shares: Sequence[Share], others: Collection[str]
+) -> tuple[Tables, tuple[str, ...] | None]:
+    """The log on which a pipeline stands, and what it alone runs there if that is another one's."""
     filesystem, root = opened(lake)
     folders = filesystem.get_file_info(FileSelector(root, allow_not_found=True))
     for folder in sorted(each.base_name for each in folders if each.type is FileType.Directory):
-        tables = Tables(lake, folder)
-        if steps := [each for each in ever_run(tables) if each.startswith(f"{name}.")]:
-            return tables, tuple(steps)
-    return Tables(lake, name), ()
+        tables, here = Tables(lake, folder), [share for share in shares if share.log == folder]
+        runs = {share.run for share in here if share.pipeline == name}
+        steps = [run for run in ever_run(tables) if run in runs or run.startswith(f"{name}.")]
+        if folder != name and (steps or runs):
+            kept = {share.run for share in here if share.pipeline in others}
+            return tables, tuple(run for run in steps if run not in kept)
+    return Tables(lake, name), None
 
 
 def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
-    if found.steps:
+    if found.steps is not None:
         host = StreamPaths(paths.folder, found.log.pipeline)
         if paths.name in linked(host) and (alive := control.status(host)).alive:
             raise StreamRunsError(paths.name, alive.state)
@@ -170,14 +180,17 @@ def _confirmed(name: str, out: Console) -> bool:
         return False
 
 
-def _remove(found: Removal, paths: StreamPaths) -> None:
+def _remove(settings: Settings, found: Removal, paths: StreamPaths) -> None:
     """Remove it while holding the supervisor's lock, so that no stream starts meanwhile."""
     paths.folder.mkdir(parents=True, exist_ok=True)
     lock = take_lock(paths.supervisor_lock)
     if lock is None:
         raise StreamRunsError(paths.name, "being started")
     try:
-        for step in found.steps:
+        with changing(settings):
+            left = [share for share in shares_of(settings) if share not in found.shares]
+            remember(settings, left)
+        for step in found.steps or ():
             end_step(found.log, step, SystemClock())
         remove_tables(found.log, found.steps)
         for folder in found.reports:
@@ -199,7 +212,7 @@ def _show(found: Removal, out: Console) -> None:
         much = f"{count(found.tables.files, 'file')}, {size(found.tables.size)}"
         what = (
             f"{', '.join(found.steps)} in {found.tables.uri}"
-            if found.steps
+            if found.steps is not None
             else (f"{found.tables.uri} with its checkpoints")
         )
         rows.append(("tables", f"{what} ({much})"))

@@ -1,0 +1,145 @@
+"""Which run answers for each step of the pipelines on one log: steps of equal meaning have one.
+
+A run is what a stream host runs and tables hold. A step has one of its own, by its own name, unless
+another step on its log means the same already: then it shares that one's (EMR, JSP). Whoever edits
+or leaves changes nothing for the others: they keep their run. So it is remembered which run each
+step has, in a file beside the definitions in force.
+"""
+
+import fcntl
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from penstock.config.model import digest_of
+from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
+from penstock.core.crash import reached
+from penstock.core.step import StepSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """That a step has a run.
+
+    Attributes:
+        log: where the run is.
+        pipeline, step: whose step it is.
+        run: its name on the log.
+        meaning: names what makes the step another one to a run.
+    """
+
+    log: str
+    pipeline: str
+    step: str
+    run: str
+    meaning: str
+
+
+def shared(pipelines: Iterable[Pipeline], known: Sequence[Share]) -> list[Share]:
+    """Give each step its run.
+
+    Args:
+        pipelines: all there are; they know their runs from then on.
+        known: what holds so far; of pipelines and steps that are gone, too.
+
+    Returns:
+        What holds now; nothing of logs on which one pipeline stands alone.
+    """
+    logs = defaultdict[str, list[Pipeline]](list)
+    for pipeline in pipelines:
+        logs[pipeline.log].append(pipeline)
+    found = [share for share in known if share.log not in logs]
+    for log, some in logs.items():
+        before = [share for share in known if share.log == log]
+        if len(some) > 1 or before:
+            some.sort(key=lambda each: (each.name != log, each.name))
+            found += _of_a_log(some, before)
+    return sorted(found, key=lambda share: (share.log, share.pipeline, share.step))
+
+
+def _of_a_log(pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Share]:
+    """The runs of one log: who means the same as before keeps the run."""
+    former = {(share.pipeline, share.step): share for share in known}
+    fresh, alone = dict[tuple[str, str], Share](), set[tuple[str, str]]()
+    for pipeline in pipelines:
+        for step in pipeline.own_specs:
+            key, meaning = (pipeline.name, step.name), _meaning(pipeline, step)
+            fresh[key] = Share(pipeline.log, *key, step.id, meaning)
+            alone |= {key} if step.declares else set()
+    kept = {key: former[key] for key, share in fresh.items()
+            if key in former and former[key].meaning == share.meaning}  # fmt: skip
+    found, runs = dict(kept), {share.run: share.meaning for share in kept.values()}
+    for key, share in fresh.items():
+        if key not in kept:
+            own = {one.run for (name, _), one in found.items() if name == share.pipeline}
+            mates = (one.run for other, one in found.items()
+                     if one.meaning == share.meaning and other not in alone
+                     and one.run not in own)  # fmt: skip
+            run = None if key in alone else next(mates, None)
+            found[key] = replace(share, run=run or _free(share.run, runs))
+            runs[found[key].run] = share.meaning
+    for pipeline in pipelines:
+        mine = {step: share.run for (name, step), share in found.items() if name == pipeline.name}
+        pipeline.share(mine)
+    gone = (share for key, share in former.items() if key not in found)
+    return [*found.values(), *(s for s in gone if runs.get(s.run, s.meaning) == s.meaning)]
+
+
+def _free(own: str, runs: Mapping[str, str]) -> str:
+    """A name for a run that nobody has."""
+    if own not in runs:
+        return own
+    return next(name for n in count(2) if (name := f"{own}.{n}") not in runs)
+
+
+def _meaning(pipeline: Pipeline, step: StepSpec) -> str:
+    """Steps that a run tells apart have another one."""
+    apart = pipeline.steps[step.name].apart
+    return digest_of(f"{step.fingerprint} {step.slack.to_text()} {step.shed} {apart}")
+
+
+def shares_of(settings: Settings) -> list[Share]:
+    """What is remembered."""
+    try:
+        text = _file(settings).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    return [Share(**each) for each in json.loads(text)]
+
+
+@contextmanager
+def changing(settings: Settings) -> Iterator[None]:
+    """Nobody else changes what is remembered meanwhile."""
+    file = _file(settings)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remember(settings: Settings, shares: Sequence[Share]) -> None:
+    """Replace what is remembered, if it is something else; within ``changing``."""
+    if [*shares] == shares_of(settings):
+        return
+    file = _file(settings)
+    fresh = file.with_name(f".{file.name}.new")
+    reached("before shares")
+    with fresh.open("w", encoding="utf-8") as out:
+        json.dump([asdict(share) for share in shares], out, indent=1)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(file)
+    reached("after shares")
+
+
+def _file(settings: Settings) -> Path:
+    return settings.home / "definitions" / "shares.json"

@@ -1,0 +1,182 @@
+"""What would change if files were followed: steps that start, share a run, are rebuilt, or end.
+
+The register is what the tables say: which definition each run had last, and since when. Source: EMR
+(the topology that is wanted beside the one that runs); the estimates are ours.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pyarrow.fs import FileSelector, FileType
+
+from penstock.config.catalog import Catalog
+from penstock.config.kept import catalog_in_force
+from penstock.config.links import stands_on
+from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
+from penstock.config.shares import Share, shared, shares_of
+from penstock.core.slack import SlackSpec
+from penstock.core.step import StepSpec
+from penstock.core.window import micros
+from penstock.lake.history.generation import generations
+from penstock.lake.history.position import BACKFILL, DONE, PLANNED
+from penstock.lake.history.registry import OVER
+from penstock.lake.history.standing import ever_run
+from penstock.lake.log.blocks import decisions_of, newest_seq
+from penstock.lake.log.freezes import frozen
+from penstock.lake.log.proposed import declared
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.storage.spec import opened
+from penstock.lake.storage.tables import Tables
+
+
+class What(StrEnum):
+    """What becomes of a step."""
+
+    STARTS = "starts"
+    SHARES = "shares"
+    REBUILT = "is rebuilt"
+    WAITS = "waits otherwise"
+    ENDS = "ends"
+    STAYS = "stays"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of one step.
+
+    Attributes:
+        log: on which it runs.
+        pipeline: whose it is; empty: no file has it any more.
+        step: its name there.
+        run: what answers for it.
+        what: what becomes of it.
+        because: in words.
+        records: of the past, that corrections will read for it.
+        seconds: how long that takes at the rate of former ones; none: there is none to go by.
+    """
+
+    log: str
+    pipeline: str
+    step: str
+    run: str
+    what: What
+    because: str
+    records: int = 0
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What files ask for, beside what there is.
+
+    Attributes:
+        changes: what becomes of each step.
+        held: pipelines whose edit waits for approval, with the digest of what it says; those
+            that others stand on first.
+    """
+
+    changes: tuple[Change, ...]
+    held: Mapping[str, str]
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Outlook":
+        """As of now; files that have problems ask for nothing."""
+        wanted, known = Catalog.read(settings.pipelines).pipelines, shares_of(settings)
+        shared(wanted, known)
+        waits = catalog_in_force(settings).held
+        first = sorted(wanted, key=lambda each: (len(stands_on(each)), each.name))
+        held = {each.name: each.digest for each in first if each.name in waits}
+        return cls(tuple(planned(settings.lake_uri, wanted, known)), held)
+
+
+def planned(lake: str, pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Change]:
+    """What becomes of each step, log by log.
+
+    Args:
+        lake: URI of the lake.
+        pipelines: all that files say; they know their runs.
+        known: which run each step has so far.
+    """
+    by_log: dict[str, list[Pipeline]] = {log: [] for log in _logs(lake)}
+    for pipeline in pipelines:
+        by_log.setdefault(pipeline.log, []).append(pipeline)
+    return [change for log, some in sorted(by_log.items())
+            for change in _OfLog(Tables(lake, log), known).changes(some)]  # fmt: skip
+
+
+class _OfLog:
+    """The changes of one log."""
+
+    def __init__(self, tables: Tables, known: Sequence[Share]) -> None:
+        self.tables, self.log = tables, tables.pipeline
+        self.known = {(s.pipeline, s.step): s.run for s in known if s.log == self.log}
+        self.records = newest_seq(tables) - frozen(tables).seq
+        self.rate = _rate(tables)
+        self.decisions = Table(tables.decisions())
+
+    def changes(self, pipelines: Sequence[Pipeline]) -> list[Change]:
+        found, first = list[Change](), dict[str, str]()
+        for pipeline in sorted(pipelines, key=lambda each: (each.name != self.log, each.name)):
+            for step in pipeline.specs:
+                found.append(self._of(pipeline.name, step, first.get(step.id, "")))
+                first.setdefault(step.id, f"{pipeline.name}.{step.name}")
+        return [*found, *self._ends(first.keys())]
+
+    def _of(self, pipeline: str, step: StepSpec, mate: str) -> Change:
+        said = (self.log, pipeline, step.name, step.id)
+        if mate and self.known.get((pipeline, step.name)) == step.id:
+            return Change(*said, What.STAYS, f"has the run of {mate}")
+        if mate:
+            return Change(*said, What.SHARES, f"means what {mate} means: nothing is read for it")
+        past = generations(self.tables, step)
+        if not past or past[-1].fingerprint == OVER:
+            because = "was removed before" if past else "has never run"
+            return self._reads(said, What.STARTS, f"{because}; with stream__{pipeline}")
+        if past[-1].fingerprint != step.fingerprint:
+            return self._reads(said, What.REBUILT, "means something else than before")
+        former = declared(decisions_of(self.decisions, step.id))
+        if former is not None and former != step.slack:
+            return Change(*said, What.WAITS, _waits(former, step.slack))
+        return Change(*said, What.STAYS, "")
+
+    def _reads(self, said: tuple[str, str, str, str], what: What, because: str) -> Change:
+        seconds = self.records / self.rate if self.records and self.rate else None
+        return Change(*said, what, because, self.records, seconds)
+
+    def _ends(self, wanted: Collection[str]) -> list[Change]:
+        """Runs that no file asks for."""
+        gone = "no file asks for it any more; what it answered stays until it is removed"
+        return [Change(self.log, "", run, run, What.ENDS, gone)
+                for run in ever_run(self.tables) if run not in wanted]  # fmt: skip
+
+
+def _waits(former: SlackSpec, now: SlackSpec) -> str:
+    return f"slack {now.policy.value} in place of {former.policy.value}" if (
+        former.policy != now.policy
+    ) else f"slack {now.policy.value} with other figures"  # fmt: skip
+
+
+def _rate(tables: Tables) -> float | None:
+    """Records a second of the newest correction that answered a whole past; none: there is none."""
+    rows = read_table(Table(tables.corrections())).to_pylist()
+    began = {(r["step"], r["epoch"], r["plan"]): r for r in rows
+             if r["state"] == PLANNED and r["reason"] == BACKFILL
+             and r["window_from_us"] is None}  # fmt: skip
+    ended = [r for r in rows if r["state"] == DONE and (r["step"], r["epoch"], r["plan"]) in began]
+    for row in sorted(ended, key=lambda r: r["recorded_at"], reverse=True):
+        plan = began[row["step"], row["epoch"], row["plan"]]
+        seconds = (micros(row["recorded_at"]) - micros(plan["recorded_at"])) / 1e6
+        if seconds > 0 and plan["through_seq"] > plan["after_seq"]:
+            return (plan["through_seq"] - max(plan["after_seq"], -1)) / seconds
+    return None
+
+
+def _logs(lake: str) -> list[str]:
+    """Names of the logs in a lake."""
+    filesystem, root = opened(lake)
+    folders = filesystem.get_file_info(FileSelector(root, allow_not_found=True))
+    return sorted(each.base_name for each in folders
+                  if each.type is FileType.Directory and each.base_name[0].isalpha())  # fmt: skip

@@ -1,0 +1,37 @@
+"""``penstock plan``: what pipeline files change, as a table."""
+
+from datetime import timedelta
+
+from rich.console import Console
+from rich.text import Text
+
+from penstock.control.spoken import spoken
+from penstock.lake.topology.plan import Change, Outlook, What
+from penstock.runtime.terminal.words import NOTHING, put, table
+
+COLOURS = {What.STARTS: "green", What.SHARES: "green", What.REBUILT: "yellow",
+           What.WAITS: "yellow", What.ENDS: "red", What.STAYS: "dim"}  # fmt: skip
+
+
+def show_plan(outlook: Outlook, out: Console) -> None:
+    """Print it: what stays last."""
+    if not outlook.changes:
+        out.print("No pipeline file, and nothing has run.")
+        return
+    shown = table("log", "step", "run", "", "records to read", "about", "why",
+                  right=("records to read",))  # fmt: skip
+    for change in sorted(outlook.changes, key=lambda each: each.what is What.STAYS):
+        name = f"{change.pipeline}.{change.step}" if change.pipeline else NOTHING
+        what = Text(change.what.value, style=COLOURS[change.what])
+        read = f"{change.records:,}" if change.records else NOTHING
+        shown.add_row(change.log, name, change.run, what, read, _about(change), change.because)
+    put(shown, out)
+    for name in outlook.held:
+        said = f"{name}: its edit waits. Trigger apply__topology in Airflow, and approve it there."
+        out.print(Text(said, style="yellow"), soft_wrap=True)
+
+
+def _about(change: Change) -> str:
+    if change.seconds is None:
+        return "not known yet" if change.records else NOTHING
+    return spoken(timedelta(seconds=max(round(change.seconds), 1)))

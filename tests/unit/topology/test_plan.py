@@ -1,0 +1,94 @@
+"""What files change, beside what has run: told before it is done, and nothing once it is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.config.pipeline import Pipeline
+from penstock.config.shares import shared
+from penstock.core.clock import SystemClock
+from penstock.lake.history.registry import end_step
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.topology.plan import Change, What, planned
+from tests.guests import guest, log_of
+from tests.lakes import ROWS, Lake
+from tests.streams import write_jsonl
+
+
+def changes(lake: Lake, *pipelines: Pipeline, known: bool = True) -> dict[str, Change]:
+    """By pipeline and step."""
+    before = shared(pipelines, [])
+    found = planned(str(lake.home / "lake"), pipelines, before if known else [])
+    return {f"{each.pipeline}.{each.step}": each for each in found}
+
+
+def ran(lake: Lake, *others: Lake) -> None:
+    """All records are taken, answered and corrected."""
+    steps = [each.step for each in (lake, *others)]
+    lake.query(steps=steps)
+    write_jsonl(lake.home / "live" / "0.jsonl", ROWS)
+    lake.ingest()
+    lake.query(steps=steps).run()
+    for each in (lake, *others):
+        each.correct()
+
+
+def test_a_step_starts_with_all_that_came_before_it(tmp_path: Path) -> None:
+    lake = log_of(tmp_path)
+    found = changes(lake, lake.pipeline)["p.s"]
+    assert (found.what, found.records, found.seconds) == (What.STARTS, 0, None)
+    ran(lake)
+    assert changes(lake, lake.pipeline)["p.s"].what is What.STAYS
+    other = guest(lake, "g", "codes")
+    found = changes(lake, lake.pipeline, other.pipeline)["g.s"]
+    assert (found.what, found.run, found.records) == (What.STARTS, "g.s", len(ROWS))
+    assert "stream__g" in found.because
+
+
+def test_it_takes_as_long_as_a_former_history_took_for_each_record(tmp_path: Path) -> None:
+    lake = log_of(tmp_path)
+    write_jsonl(tmp_path / "live" / "0.jsonl", ROWS)
+    lake.ingest()
+    lake.query().run()
+    lake.correct()
+    rows = read_table(Table(lake.tables.corrections())).sort_by("recorded_at").to_pylist()
+    seconds = (rows[-1]["recorded_at"] - rows[0]["recorded_at"]).total_seconds()
+    assert [row["reason"] for row in rows] == ["backfill"] * 2
+    found = changes(lake, lake.pipeline, guest(lake, "g", "codes").pipeline)["g.s"]
+    assert found.records == len(ROWS)
+    assert found.seconds is not None
+    assert abs(found.seconds - seconds) < 1e-6
+
+
+def test_an_equal_step_shares_the_run_and_reads_nothing(tmp_path: Path) -> None:
+    lake = log_of(tmp_path)
+    ran(lake, other := guest(lake, "g", "codes"))
+    mate = guest(lake, "h", "codes")
+    every = lake.pipeline, other.pipeline, mate.pipeline
+    found = changes(lake, *every, known=False)["h.s"]
+    assert (found.what, found.run, found.records) == (What.SHARES, "g.s", 0)
+    assert found.because == "means what g.s means: nothing is read for it"
+    assert changes(lake, *every)["h.s"].what is What.STAYS
+
+
+def test_another_definition_is_rebuilt_and_another_slack_waits_otherwise(tmp_path: Path) -> None:
+    lake = log_of(tmp_path)
+    ran(lake, guest(lake, "g", "codes"), guest(lake, "h", "both"))
+    edited = guest(lake, "g", "seen").pipeline
+    slower = guest(lake, "h", "both", slack={"fixed": "PT7S"}).pipeline
+    found = changes(lake, lake.pipeline, edited, slower)
+    assert (found["g.s"].what, found["g.s"].records) == (What.REBUILT, len(ROWS))
+    assert (found["h.s"].what, found["h.s"].records) == (What.WAITS, 0)
+    assert found["h.s"].because == "slack fixed in place of max_delay"
+
+
+def test_what_no_file_asks_for_ends_until_it_is_removed(tmp_path: Path) -> None:
+    lake = log_of(tmp_path)
+    ran(lake, other := guest(lake, "g", "codes"))
+    found = changes(lake, lake.pipeline)
+    assert (found[".g.s"].what, found["p.s"].what) == (What.ENDS, What.STAYS)
+    assert changes(lake)[".s"].what is What.ENDS, "the log itself has no file"
+    end_step(lake.tables, "g.s", SystemClock())
+    assert [*changes(lake, lake.pipeline)] == ["p.s"]
+    again = changes(lake, lake.pipeline, replace(other).pipeline)["g.s"]
+    assert (again.what, again.because) == (What.STARTS, "was removed before; with stream__g")
