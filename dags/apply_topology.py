@@ -26,6 +26,6 @@ with DAG(
     start_date=wiring.EPOCH,
     catchup=False,
     max_active_runs=1,
-    tags=["penstock", "topology"],
+    tags=["penstock", "apply"],
 ):
     PlanOperator() >> ApproveOperator() >> ApplyOperator()

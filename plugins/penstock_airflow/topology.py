@@ -130,7 +130,7 @@ class ApplyOperator(BaseOperator):
         while control.status(paths).alive and links.runs(paths, pipeline.name):
             waits = [step.name for step in pipeline.specs if current(tables, step) is None]
             if not waits:
-                self.log.info("%s: %d steps run by it", pipeline.name, len(pipeline.specs))
+                self.log.info("%s: all of its steps run by it", pipeline.name)
                 return
             if time.monotonic() > until:
                 raise AirflowException(

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
-from penstock.config.catalog import file_state
+from penstock.config.kept import state_in_force
 from penstock.core.errors import PenstockError
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
@@ -145,7 +145,7 @@ class StreamTrigger(BaseTrigger):
 
     def _spec(self) -> StreamSpec:
         """What should run: by the pipeline file as it is now, or as it was while it was valid."""
-        files = file_state(wiring.settings().pipelines)
+        files = state_in_force(wiring.settings())
         if files != self._files:
             try:
                 pipeline = wiring.catalog().pipeline(self.pipeline)

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetWatcher
 
-from penstock.config.catalog import file_state
+from penstock.config.kept import state_in_force
 from penstock_airflow import wiring
 from penstock_airflow.polling import POLL_SECONDS, PollingTrigger
 
@@ -41,7 +41,7 @@ class LateTrigger(PollingTrigger):
         from penstock.lake.storage.tables import Tables
 
         settings = wiring.settings()
-        files = file_state(settings.pipelines)
+        files = state_in_force(settings)
         if files != self._files:
             pipeline = wiring.catalog().pipeline(self.pipeline)
             soon, tables = pipeline.correction.soon, Tables(settings.lake_uri, pipeline.log)

@@ -108,7 +108,7 @@ def test_every_dag_explains_itself(parsed: dict[str, Any]) -> None:
 
 def test_spark_jobs_wait_for_their_turn_and_streams_do_not(parsed: dict[str, Any]) -> None:
     for name, dag in parsed["dags"].items():
-        waits = not name.startswith(("stream__", "scale__", "query__"))
+        waits = not name.startswith(("stream__", "scale__", "query__", "apply__"))
         assert dag["pools"] == (["spark"] if waits else ["default_pool"])
 
 

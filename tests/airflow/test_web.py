@@ -19,7 +19,7 @@ pytestmark = pytest.mark.airflow
 REPORT = "validations/flights/scheduled__2013-10-01T00%3A00%3A00%2B00%3A00/x/audit.html"
 PAGES = (
     "/penstock/", f"/penstock/docs/flights/{REPORT}", "/penstock/static/penstock.css",
-    "/penstock/cluster", "/penstock/alarms", "/penstock/queries",
+    "/penstock/cluster", "/penstock/topology", "/penstock/alarms", "/penstock/queries",
 )  # fmt: skip
 TRAVERSALS = (
     "..%2f..%2fsecret.html",

@@ -6,7 +6,7 @@ Or, where that is asked for, while its edit waits for approval.
 import os
 from pathlib import Path
 
-from penstock.config.catalog import Catalog, read_pipeline
+from penstock.config.catalog import Catalog, file_state, read_pipeline
 from penstock.config.linked import link_as
 from penstock.config.links import linked
 from penstock.config.pipeline import Pipeline
@@ -32,6 +32,11 @@ def catalog_to_run(settings: Settings) -> Catalog:
         found = _in_force(settings)
         remember(settings, shared(found.pipelines, shares_of(settings)))
     return found
+
+
+def state_in_force(settings: Settings) -> tuple[object, ...]:
+    """Changes when the catalog in force may; much cheaper than reading it."""
+    return file_state(settings.pipelines), file_state(_folder(settings))
 
 
 def _in_force(settings: Settings) -> Catalog:
@@ -109,7 +114,11 @@ def keep(settings: Settings, catalog: Catalog) -> None:
 
 def kept_file(settings: Settings, name: str) -> Path:
     """Where a pipeline's last valid definition is."""
-    return settings.home / "definitions" / f"{name}.yaml"
+    return _folder(settings) / f"{name}.yaml"
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.home / "definitions"
 
 
 def _kept(settings: Settings, path: Path) -> Pipeline | None:

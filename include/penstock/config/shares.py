@@ -82,7 +82,9 @@ def _of_a_log(pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Sha
                      if one.meaning == share.meaning and other not in alone
                      and one.run not in own)  # fmt: skip
             run = None if key in alone else next(mates, None)
-            found[key] = replace(share, run=run or _free(share.run, runs))
+            before = former[key].run if key in former else share.run
+            left = before if before not in runs else _free(share.run, runs)
+            found[key] = replace(share, run=run or left)
             runs[found[key].run] = share.meaning
     for pipeline in pipelines:
         mine = {step: share.run for (name, step), share in found.items() if name == pipeline.name}

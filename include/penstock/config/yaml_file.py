@@ -1,6 +1,6 @@
 """A YAML file with the lines of its keys: what every file of ours is read by."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def read_yaml(path: Path, copy: Path | None = None) -> YamlFile:
         raise Unreadable(ConfigProblem(path, 1, "file", said, "Mend the file")) from broken
 
 
-def lines_of(path: Path) -> Mapping[Loc, int]:
+def lines_of(path: Path) -> dict[Loc, int]:
     """Lines of a file that was read before; none if it has problems by now."""
     try:
         return read_yaml(path).lines

@@ -45,8 +45,9 @@ class Hosted:
 
     def start(self, query: str) -> LogQuery:
         """Start a query with all steps that are to run in it."""
-        for running in self.steps.values():
+        for name, running in self.steps.items():
             if running.query == query:
+                self._pulse.beat(step=name, error=None)
                 running.begins(self._tables)
         made = self._make(query)
         made.start(self.meant[query])
@@ -91,6 +92,7 @@ class Hosted:
         name = running.step.id
         self._leave(running)
         running.error = ""
+        self._pulse.beat(step=name, error=None)
         try:
             if running.query in self.queries:
                 running.begins(self._tables)
@@ -100,7 +102,6 @@ class Hosted:
         except PenstockError as wrong:
             self.give_up(name, str(wrong))
             return
-        self._pulse.beat(step=name, error=None)
         self._say_still()
 
     def _goes(self, name: str) -> None:

@@ -25,6 +25,7 @@ from penstock_airflow.web.files import served_file
 from penstock_airflow.web.overview import sites, streams
 from penstock_airflow.web.queries import SHOWN as ROWS
 from penstock_airflow.web.queries import results
+from penstock_airflow.web.topology import view as drawn
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -119,6 +120,11 @@ def _add_pages(app: FastAPI) -> None:
             told_instant=told_instant,
         )  # fmt: skip
         return HTMLResponse(told, headers=REPORT_CACHE)
+
+    @app.get("/topology")
+    def topology() -> HTMLResponse:
+        page = views().get_template("topology.html")
+        return HTMLResponse(page.render(view=drawn(Settings())), headers=REPORT_CACHE)
 
     @app.get("/alarms")
     def said() -> HTMLResponse:

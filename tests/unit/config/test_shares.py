@@ -83,6 +83,20 @@ def test_whoever_edits_leaves_the_others_as_they_were(settings: Settings) -> Non
     assert runs(settings) == {"gates.s": "s", "a.s": "s.2", "b.s": "s"}
 
 
+def test_whoever_has_a_run_alone_keeps_it_by_whatever_name(settings: Settings) -> None:
+    write(settings, gates={"s": ("PT1M", SLACK)}, a={"s": ("PT1M", SLACK)})
+    assert runs(settings) == {"gates.s": "s", "a.s": "s"}
+    write(settings, gates={"s": ("PT2M", SLACK)})
+    write(settings, a=None)
+    assert runs(settings) == {"gates.s": "s"}
+    write(settings, gates={"s": ("PT1M", SLACK)}, a={"s": ("PT1M", SLACK)})
+    runs(settings)
+    write(settings, gates={"s": ("PT2M", SLACK)})
+    assert runs(settings) == {"gates.s": "s.2", "a.s": "s"}
+    write(settings, gates={"s": ("PT3M", SLACK)}, a={"s": ("PT1M", SLACK)})
+    assert runs(settings) == {"gates.s": "s.2", "a.s": "s"}
+
+
 def test_whoever_goes_leaves_its_run_to_the_others_and_finds_it_again(settings: Settings) -> None:
     both: Steps = {"hour": ("PT1H", SLACK)}
     write(settings, gates={"s": ("PT1M", SLACK)}, a=both, b=both)

@@ -3,8 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from penstock.config.catalog import file_state
-from penstock.config.kept import catalog_to_run
+from penstock.config.kept import catalog_to_run, state_in_force
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.runtime.streams import links
@@ -32,7 +31,7 @@ class LinkedPipelines:
         """Those that are linked now, in the order of their names."""
         names = [self._pipeline.name] if self._alone else links.linked(self._paths)
         try:
-            seen = file_state(self._settings.pipelines), tuple(names)
+            seen = state_in_force(self._settings), tuple(names)
             if seen != self._seen:
                 every = {p.name: p for p in catalog_to_run(self._settings).pipelines}
                 mine = [every[name] for name in names if name in every]

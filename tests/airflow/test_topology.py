@@ -1,0 +1,151 @@
+"""Edits that wait: the tasks of ``apply__topology``; and the page that draws what runs."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowFailException
+
+from penstock.config.kept import catalog_in_force
+from penstock.runtime.streams.links import link
+from penstock.runtime.streams.paths import take_lock, write_json
+from penstock_airflow import topology, wiring
+from penstock_airflow.topology import ApplyOperator, ApproveOperator, PlanOperator
+from penstock_airflow.web.app import views
+from penstock_airflow.web.topology import RESTS, RUNS, STILL, Box, View, view
+
+pytestmark = pytest.mark.airflow
+STEPS = """
+  minute: {keys: [gate], window: {size: PT1M}, measures: {n: count(*)}, slack: {fixed: PT10S}}
+  hour: {keys: [gate], window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT10S}}
+"""
+LOG = f"""
+source: {{files: gates, format: jsonl}}
+columns: {{gate: string}}
+event_time: at
+steps:{STEPS}"""
+GUEST = (
+    f"source: {{pipeline: gates}}\nsteps:{STEPS.replace('hour: ', 'day: ').replace('PT1H', 'P1D')}"
+)
+OVER = """
+source: {pipeline: trucks, step: minute}
+columns: {gate: string, n: long}
+steps:
+  most: {keys: [gate], window: {size: PT1H}, measures: {most: max(n)}}
+"""
+EDIT = LOG.replace("PT1H", "PT2H")
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three pipelines, known to Airflow; edits wait."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, text in {"gates": LOG, "trucks": GUEST, "rush": OVER}.items():
+        (folder / f"{name}.yaml").write_text(text)
+    monkeypatch.setenv("PENSTOCK_PIPELINES", str(folder))
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PENSTOCK_APPROVE", "true")
+    wiring.catalog()
+    return folder
+
+
+def runs(host: bool = True, **steps: dict[str, Any]) -> int:
+    """As if the stream of ``gates`` lived, with ``trucks`` linked to it."""
+    paths = wiring.stream_paths("gates")
+    assert link(paths, "trucks")
+    write_json(paths.supervisor, {"state": "running", "incarnation": 1, "since": "", "beat": ""})
+    write_json(paths.driver, {"incarnation": 1, "state": "running", "steps": steps})
+    lock = take_lock(paths.supervisor_lock) if host else 0
+    assert lock is not None
+    return lock
+
+
+def of(plan: dict[str, Any]) -> Any:
+    """Context of a task after that one."""
+    return {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": plan}[task_ids])}
+
+
+def size_in_force() -> int:
+    pipeline = catalog_in_force(wiring.settings()).pipeline("gates")
+    return pipeline.spec("hour").window.size // 3_600_000_000
+
+
+def test_an_edit_is_planned_and_applied_as_it_was_planned(files: Path) -> None:
+    plan = PlanOperator().execute({})
+    assert (plan["held"], plan["text"].count("starts")) == ({}, 4)
+    assert ApproveOperator().execute(of(plan)) is None
+    assert ApplyOperator().execute(of(plan)) == []
+    (files / "gates.yaml").write_text(EDIT)
+    wiring.catalog()
+    plan = PlanOperator().execute({})
+    assert [*plan["held"]] == ["gates"]
+    assert size_in_force() == 1
+    for _ in range(2):
+        assert ApplyOperator().execute(of(plan)) == ["gates"]
+        assert size_in_force() == 2
+    assert PlanOperator().execute({})["held"] == {}
+
+
+def test_what_was_edited_since_is_not_applied(files: Path) -> None:
+    (files / "gates.yaml").write_text(EDIT)
+    plan = PlanOperator().execute({})
+    (files / "gates.yaml").write_text(EDIT.replace("PT2H", "PT3H"))
+    with pytest.raises(AirflowFailException, match="edited since"):
+        ApplyOperator().execute(of(plan))
+    assert size_in_force() == 1
+
+
+def test_it_is_red_until_a_stream_that_runs_has_begun(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topology, "BEGINS_SECONDS", -1.0)
+    (files / "trucks.yaml").write_text(GUEST.replace("P1D", "P2D"))
+    plan, lock = PlanOperator().execute({}), runs()
+    try:
+        with pytest.raises(AirflowException, match=r"trucks: minute, day did not begin within"):
+            ApplyOperator().execute(of(plan))
+    finally:
+        os.close(lock)
+    assert ApplyOperator().execute(of(plan)) == ["trucks"], "nothing runs that could begin it"
+
+
+def named(found: View, name: str, column: int) -> Box:
+    boxes = sorted({box.x for box in found.boxes})
+    (one,) = (box for box in found.boxes
+              if box.lines[0][1] == name and boxes.index(box.x) == column)  # fmt: skip
+    return one
+
+
+def test_the_page_draws_who_shares_what_and_how_it_is(files: Path) -> None:
+    said = {"through_seq": 99, "slack_seconds": 10.0, "error": None}
+    lock = runs(**{"minute": said, "trucks.day": {"error": "no room"}})
+    try:
+        found = view(wiring.settings())
+    finally:
+        os.close(lock)
+    looks = {(box.lines[0][1], box.look) for box in found.boxes if box.x == 330}
+    assert looks == {("minute", RUNS), ("hour", RESTS), ("trucks.day", STILL), ("most", RESTS)}
+    assert named(found, "minute", 1).lines[2][0] == "up to record 100, K 10 s"
+    assert named(found, "trucks.day", 1).lines[2][0] == "no room"
+    assert named(found, "trucks", 2).look == RUNS
+    assert named(found, "gates", 2).look == RESTS, "its log runs, it is not linked"
+    assert [line for line, _ in named(found, "rush", 0).lines][1] == "answers of trucks.minute"
+    x, y = named(found, "minute", 1).right(0)
+    assert sum(edge.path.startswith(f"M{x},{y} ") for edge in found.edges) == 2, "it is shared"
+    page = views().get_template("topology.html").render(view=found)
+    assert page.count("<rect") == len(found.boxes) == 9
+    assert "no room" in page
+
+
+def test_the_page_says_what_waits(files: Path) -> None:
+    (files / "gates.yaml").write_text(EDIT)
+    found = view(wiring.settings())
+    assert (found.held, {change.what.value for change in found.changes}) == (
+        ["gates"],
+        {"starts", "shares"},
+    )
+    assert "waits for approval" in views().get_template("topology.html").render(view=found)
