@@ -15,6 +15,7 @@ from penstock.runtime.streams.control import StreamStatus
 from penstock.runtime.streams.links import link, runs, unlink
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import StreamSpec
+from penstock.runtime.streams.stages import MEANS, Stage, stage_of
 from penstock_airflow import wiring
 
 USER = "user"
@@ -45,6 +46,8 @@ class StreamTrigger(BaseTrigger):
         self._unwanted = threading.Event()
         self._told: object = None
         self._files: object = None
+        self._runs: list[str] = []
+        self._stage: object = None
         self._digest: str | None = None
         self._stream = pipeline
         self._stopped_since: float | None = None
@@ -103,6 +106,7 @@ class StreamTrigger(BaseTrigger):
         paths = self._paths
         now = control.status(paths)
         self._tell(now)
+        self._tell_stage(now)
         if now.state != "stopped":
             self._stopped_since = None
         if now.state in {"absent", "dead", "wanted"}:  # wanted as the file was, perhaps
@@ -150,6 +154,7 @@ class StreamTrigger(BaseTrigger):
             try:
                 pipeline = wiring.catalog().pipeline(self.pipeline)
                 self._stream, self._digest = pipeline.log, pipeline.log_digest
+                self._runs = [step.id for step in pipeline.specs]
             except PenstockError as wrong:
                 self.log.warning("stream %s goes on as it is: %s", self.pipeline, wrong)
             self._files = files
@@ -182,6 +187,19 @@ class StreamTrigger(BaseTrigger):
             text, self.pipeline, now.state, now.said.get("incarnation"),
             now.said.get("driver_pid"), now.reason, error,
         )  # fmt: skip
+
+    def _tell_stage(self, now: StreamStatus) -> None:
+        """Write a line when its start has come farther, or does not."""
+        found = stage_of(self._paths, self.pipeline, self._runs, now)
+        if found == self._stage:
+            return
+        (stage, wrong), self._stage = found, found
+        number = f"{[*Stage].index(stage) + 1} of {len(Stage)}"
+        said = f"stage {stage.value} ({number}): {MEANS[stage]}"
+        if wrong:
+            self.log.warning("stream %s: %s; not farther: %s", self.pipeline, said, wrong)
+        else:
+            self.log.info("stream %s: %s", self.pipeline, said)
 
 
 def _report(now: StreamStatus) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from penstock.runtime.streams import control, links
 from penstock.runtime.streams.paths import take_lock, write_json
 from penstock.runtime.streams.processes import kill_marked
 from penstock.runtime.streams.runner import Runner
+from penstock.runtime.streams.stages import Stage
 from penstock_airflow import listeners, wiring
 from penstock_airflow.operators import StreamOperator
 from penstock_airflow.triggers import StreamTrigger
@@ -231,6 +232,46 @@ def test_pipelines_on_one_log_share_its_host_until_the_last_one_leaves(
         watches[0].cancel()
 
     asyncio.run(scenario())
+
+
+STAGED = RUNS.replace(
+    "    heart.works(sealed=1)\n",
+    """
+    for step, figures in (("sightings_per_site", {}), ("sightings_per_site", {"generation": 0}),
+                          ("sightings_per_plate", {"generation": 0, "error": "no room"}),
+                          ("sightings_per_plate", {"error": None, "through_seq": 9}),
+                          ("sightings_per_site", {"through_seq": 9})):
+        heart.wait(0.6)
+        heart.beat(step=step, **figures)
+""",
+)
+
+
+def test_the_tasks_log_tells_the_stages_of_a_start_and_what_keeps_it_from_the_next(
+    driver: Callable[[str], None],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(StreamTrigger, "log", logging.getLogger("the task"))
+    driver(STAGED)
+    file = wiring.settings().pipelines / "flights.yaml"
+    lines = file.read_text()
+    file.write_text(lines[: lines.index("  last_seen:")])
+
+    async def scenario() -> None:
+        watch = asyncio.create_task(first(trigger()))
+        await until(lambda: "stage acknowledged (5 of 5)" in caplog.text)
+        await trigger().on_kill()
+        watch.cancel()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(scenario())
+    said = [r.getMessage() for r in caplog.records if "stage" in r.getMessage()]
+    order = [s.partition("stage ")[2].split()[0] for s in said]
+    ranks = [[*Stage].index(Stage(each)) for each in order]
+    assert ranks == sorted(ranks)
+    assert {"linked", "started", "acknowledged"} <= set(order)
+    assert any("not farther: sightings_per_plate: no room" in each for each in said)
 
 
 def test_a_killed_trigger_starts_nothing_afterwards(driver: Callable[[str], None]) -> None:

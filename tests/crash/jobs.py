@@ -27,8 +27,10 @@ import pytest
 from rich.console import Console
 
 from penstock.config.catalog import Catalog
+from penstock.config.kept import catalog_to_run
 from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.config.settings import Settings
+from penstock.config.shares import shares_of
 from penstock.core import crash
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock, SystemClock
@@ -58,6 +60,12 @@ from penstock.spark.stream_host import StreamHost
 NAME = "p"
 BACKUPS = "backups"
 COMPARISONS = "comparisons.json"
+SHARED = """source: {files: live, format: jsonl}
+columns: {site: string}
+event_time: at
+steps:
+  s: {keys: [site], window: {size: PT1M}, measures: {n: count(*)}, slack: {fixed: PT1S}}
+"""
 LIMITS, NEXT = "limits.csv", "next.csv"
 """Side data, and what comes in its place."""
 UNFIT = "a,b,seconds\n1,2,5\n1,2,6\n"
@@ -105,11 +113,24 @@ def _launch(settings: Settings, blocks: int) -> None:
     paths = StreamPaths(settings.streams, NAME)
     spec = StreamSpec.of(settings, NAME, None)
     spec = replace(spec, argv=(sys.executable, __file__, str(blocks), "ingest"), limits=QUICK)
+    _share(settings)
     assert links.link(paths, NAME)
     control.ensure_supervisor(paths, spec)
     assert control.wait_until_ended(paths, PATIENCE), control.status(paths)
     assert control.status(paths).state == "finished", control.status(paths)
     links.unlink(settings.streams, NAME, "ended")
+
+
+def _share(settings: Settings) -> None:
+    """As whoever runs steps that two pipelines on one log have; they are beside the others."""
+    beside = settings.home / "beside"
+    settings = settings.model_copy(update={"home": beside, "pipelines": beside})
+    beside.mkdir(exist_ok=True)
+    (beside / "a.yaml").write_text(SHARED)
+    (beside / "b.yaml").write_text("source: {pipeline: a}\n" + SHARED[SHARED.index("steps") :])
+    known = catalog_to_run(settings).pipelines
+    assert [step.id for each in known for step in each.specs] == ["s", "s"]
+    assert len(shares_of(settings)) == len(known)
 
 
 def _propose(settings: Settings, _blocks: int) -> None:

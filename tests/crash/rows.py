@@ -101,7 +101,7 @@ POINTS |= dict.fromkeys(
     ("ingest", "stream"),
 )
 POINTS |= dict.fromkeys(["door piece", "door drafts", "before roster", "after roster"], ("stream",))
-POINTS |= {"after unlink": ("launch",)}
+POINTS |= dict.fromkeys(("after unlink", *(f"{side} shares" for side in SIDES)), ("launch",))
 FAILURE = ("before failure", "after failure")
 POINTS |= dict.fromkeys(FAILURE, ("stream",))
 

@@ -52,7 +52,14 @@ class Hosted:
         made = self._make(query)
         made.start(self.meant[query])
         self.queries[query] = made
+        for step in made.steps:
+            self._say_registered(step.id, made)
         return made
+
+    def _say_registered(self, step: str, query: LogQuery) -> None:
+        begun = query.generation_of(step)
+        if begun is not None:
+            self._pulse.beat(step=step, generation=begun.number)
 
     @property
     def meant(self) -> dict[str, list[StepSpec]]:
@@ -97,6 +104,7 @@ class Hosted:
             if running.query in self.queries:
                 running.begins(self._tables)
                 self.queries[running.query].add(running.step)
+                self._say_registered(name, self.queries[running.query])
             else:
                 self.start(running.query)
         except PenstockError as wrong:

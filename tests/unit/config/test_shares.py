@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.config import shares as module
 from penstock.config.kept import catalog_in_force, catalog_to_run
 from penstock.config.settings import Settings
 from penstock.config.shares import Share, shares_of
@@ -106,6 +107,32 @@ def test_whoever_goes_leaves_its_run_to_the_others_and_finds_it_again(settings: 
     assert runs(settings) == {"gates.s": "s", "b.hour": "a.hour"}
     write(settings, a=both)
     assert runs(settings) == before
+
+
+class KilledError(BaseException):
+    """As if the process died."""
+
+
+@pytest.mark.parametrize("point", ["before shares", "after shares"])
+def test_whoever_is_killed_leaves_what_was_or_what_is(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    write(settings, gates={"s": ("PT1M", SLACK)}, a={"s": ("PT1M", SLACK)})
+    before = runs(settings)
+    write(settings, gates={"s": ("PT2M", SLACK)})
+
+    def dies(name: str) -> None:
+        if name == point:
+            raise KilledError
+
+    monkeypatch.setattr(module, "reached", dies)
+    with pytest.raises(KilledError):
+        catalog_to_run(settings)
+    monkeypatch.undo()
+    remembered = {f"{s.pipeline}.{s.step}": s.run for s in shares_of(settings)}
+    after = {"gates.s": "s.2", "a.s": "s"}
+    assert remembered == (before if point == "before shares" else after)
+    assert runs(settings) == after
 
 
 def test_two_steps_of_one_pipeline_have_a_run_each(settings: Settings) -> None:

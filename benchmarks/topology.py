@@ -1,0 +1,289 @@
+"""Topologies that change while they run: what that costs the others, and what sharing saves.
+
+    python benchmarks/topology.py [--rate 8000] [--few 5] [--many 25] [--changes 12]
+
+One log, live files of a quarter of a second, and pipelines that stand on it with a step each; every
+run is a process of its own.
+
+- start: from the moment pipelines are linked until each of their steps has sealed; then the median
+  micro-batch, and memory of all processes (PSS);
+- others: steps come, go and get another definition, one change every few seconds; how long records
+  of a step that stays wait for their answer (from the file to the commit that seals them), after a
+  change and else;
+- commits: of the control plane (registry, decisions, register) when one step comes to some, and
+  when some come at once;
+- shared: processor time of all processes a million records, for one pipeline and for ten that mean
+  the same, and for ten that do not.
+"""
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import latency
+import measuring
+import numpy as np
+import psutil
+from steps import memory
+
+from penstock.config.guest import Guest
+from penstock.config.pipeline import Pipeline
+from penstock.config.shares import shared
+from penstock.core.clock import SystemClock
+from penstock.spark.stream_host import StreamHost
+
+CONTROL = ("registry", "decisions", "pipelines", "steps", "tasks", "shares")
+PAUSE, AFTER, WARM = 4.0, 2.0, 12.0
+"""Seconds from change to change, after one in which waits count as its, and to warm up."""
+LEVELS = (2, 4, 8, 16, 32, 64)
+
+
+class Told(latency.Alone):
+    """What steps have sealed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sealed: dict[str, int] = {}
+
+    def beat(self, *, step: str | None = None, **figures: Any) -> None:
+        """Count micro-batches of steps."""
+        if step is not None and "micro_batch" in figures:
+            self.sealed[step] = self.sealed.get(step, 0) + 1
+
+    def forget(self, step: str) -> None:
+        """It has gone."""
+        self.sealed.pop(step, None)
+
+
+class Log:
+    """A log with a step of its own, and a host of it."""
+
+    def __init__(self, spark: Any, home: Path) -> None:
+        self.home, self.pulse = home, Told()
+        (home / "source").mkdir(parents=True)
+        self.pipeline, self.tables = measuring.pipeline_in(home, latency.PIPELINE)
+        self.linked: list[Pipeline] = [self.pipeline]
+        self.host = StreamHost(spark, self.tables, self.pipeline, home, SystemClock(), self.pulse,
+                               linked=lambda: [*self.linked])  # fmt: skip
+        self.thread = threading.Thread(target=self.host.run)
+
+    def guest(self, name: str, seconds: int) -> Pipeline:
+        """A pipeline with a step of windows of so many seconds."""
+        step = {"keys": ["key"], "window": {"size": f"PT{seconds}S"}, "slack": {"fixed": "PT1S"},
+                "measures": {"n": "count(*)", "total": "sum(value)"}}  # fmt: skip
+        content = {"name": name, "path": self.home / f"{name}.yaml", "steps": {"live": step},
+                   "source": {"pipeline": self.pipeline.name}}  # fmt: skip
+        found = Guest.model_validate(content)
+        found.link(self.pipeline)
+        return found
+
+    def link(self, *guests: Pipeline) -> float:
+        """Let these run, too; seconds until each has sealed."""
+        before = {each.name for each in guests}
+        kept = [each for each in self.linked if each.name not in before]
+        shared([*kept, *guests], [])
+        began, self.linked = time.monotonic(), [*kept, *guests]
+        waits = {step.id for each in guests for step in each.specs}
+        for run in waits:
+            self.pulse.sealed.pop(run, None)
+        while not waits <= self.pulse.sealed.keys():
+            if not self.thread.is_alive():
+                raise SystemExit("the host ended")
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def commits(self) -> int:
+        """Of the control plane, so far."""
+        logs = (Path(self.tables.uri(name), "_delta_log") for name in CONTROL)
+        return sum(len([*each.glob("*.json")]) for each in logs)
+
+    def waited(self, each: int) -> list[tuple[float, float]]:
+        """When each file was there, and how long its records waited for their answer."""
+        control = latency.rows_of(self.tables.control(self.pipeline.specs[0]).uri, "through_seq")
+        seals = sorted((row["through_seq"], when) for when, row in control)
+        found, files = [], sorted((self.home / "source").glob("*.parquet"))
+        for number, file in enumerate(files):
+            there, last = file.stat().st_mtime, (number + 1) * each - 1
+            if done := [when for through, when in seals if through >= last]:
+                found.append((there, min(done) - there))
+        return found
+
+
+@contextmanager
+def running(home: Path, rate: int) -> Iterator[Log]:
+    """A log into which records come until its host is stopped."""
+    with measuring.session("topology") as spark:
+        log = Log(spark, home)
+        feeder = multiprocessing.get_context("spawn").Process(
+            target=latency.feed, args=(home / "source", rate, 3_600.0), daemon=True
+        )
+        feeder.start()
+        log.thread.start()
+        try:
+            while log.pulse.sealed.get("live", 0) < WARM:
+                time.sleep(0.05)
+            yield log
+        finally:
+            log.pulse.stop.set()
+            log.thread.join()
+            feeder.terminate()
+
+
+def started(home: Path, rate: int, steps: int) -> dict[str, float]:
+    """Some pipelines that are linked at once."""
+    with running(home, rate) as log:
+        took = log.link(*(log.guest(f"g{n}", n + 2) for n in range(steps)))
+        time.sleep(20)
+        streaming = log.host.hosted.queries["together"].streaming
+        spans = [p["durationMs"]["triggerExecution"] for p in streaming.recentProgress[-20:]
+                 if p["numInputRows"]]  # fmt: skip
+        return {"start": took, "batch": statistics.median(spans) / 1e3, "memory": memory() / 2**30}
+
+
+def changed(home: Path, rate: int, steps: int, changes: int) -> dict[str, float]:
+    """Steps come, go and are edited, beside some that stay."""
+    with running(home, rate) as log:
+        log.link(*(log.guest(f"g{n}", n + 2) for n in range(steps)))
+        time.sleep(WARM)
+        begin, at = time.time(), list[float]()
+        for number in range(changes):
+            at.append(time.time())
+            if number % 3 == 0:
+                log.link(log.guest("comes", 60))
+            elif number % 3 == 1:
+                log.link(log.guest("comes", 90))
+            else:
+                log.linked = [each for each in log.linked if each.name != "comes"]
+            time.sleep(PAUSE)
+        time.sleep(PAUSE)
+        end = time.time()
+        waits = [w for w in log.waited(int(rate * latency.EVERY)) if begin - WARM / 2 < w[0] < end]
+    near = [wait for there, wait in waits if any(-0.5 < there - when < AFTER for when in at)]
+    far = [wait for there, wait in waits
+           if all(not -0.5 < there - when < AFTER for when in at)]  # fmt: skip
+    usual = float(np.quantile(far, 0.95))
+    return {
+        "usual": statistics.median(far), "usual p95": usual, "usual max": max(far),
+        "near": statistics.median(near), "near p95": float(np.quantile(near, 0.95)),
+        "near max": max(near), "late": sum(w > 1.5 * usual for w in near) / len(near),
+        "late usual": sum(w > 1.5 * usual for w in far) / len(far),
+    }  # fmt: skip
+
+
+def committed(home: Path, rate: int) -> dict[str, list[int]]:
+    """Commits of the control plane: one step comes to some; some come at once."""
+    one, all_at_once = list[int](), list[int]()
+    with running(home, rate) as log:
+        for level in LEVELS:
+            before = log.commits()
+            log.link(*(log.guest(f"at{level}n{n}", 2 + n) for n in range(level)))
+            time.sleep(2)
+            all_at_once.append(log.commits() - before)
+            before = log.commits()
+            log.link(log.guest("one", 600 + level))
+            time.sleep(2)
+            one.append(log.commits() - before)
+            log.linked = [log.pipeline]
+            while len(log.pulse.sealed) > 1:
+                time.sleep(0.1)
+            time.sleep(2)
+    return {"one": one, "all": all_at_once}
+
+
+def burnt(home: Path, rate: int, pipelines: int, *, equal: bool) -> dict[str, float]:
+    """Processor seconds of all processes a million records."""
+    with running(home, rate) as log:
+        if pipelines:
+            guests = [log.guest(f"g{n}", 7 if equal else 7 + n) for n in range(pipelines)]
+            log.link(*guests)
+        time.sleep(WARM)
+        before, records = _spent(), log.host.progress
+        time.sleep(30)
+        spent, now = _spent() - before, log.host.progress
+        return {"cpu": spent / (now.answered - records.answered) * 1e6}
+
+
+def _spent() -> float:
+    own = psutil.Process()
+    feeders = {p.pid for p in own.children() if "spawn" in " ".join(p.cmdline())}
+    every = [own, *(p for p in own.children(recursive=True) if p.pid not in feeders)]
+    return sum(sum(p.cpu_times()[:2]) for p in every)
+
+
+RUNS = {
+    "started": started, "changed": changed, "committed": committed, "burnt": burnt,
+}  # fmt: skip
+
+
+def apart(name: str, **arguments: Any) -> dict[str, Any]:
+    """Figures of a process of its own."""
+    command = [sys.executable, __file__, "--run", name, "--arguments", json.dumps(arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(name, arguments, found, file=sys.stderr, flush=True)
+    return found
+
+
+def r_squared(numbers: Sequence[int]) -> float:
+    """Of the line through commits by steps."""
+    return float(np.corrcoef(LEVELS, numbers)[0, 1] ** 2)
+
+
+def main() -> None:
+    """Measure, and print Markdown tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rate", type=int, default=8_000)
+    parser.add_argument("--few", type=int, default=5)
+    parser.add_argument("--many", type=int, default=25)
+    parser.add_argument("--changes", type=int, default=12)
+    parser.add_argument("--only", nargs="*", default=[*RUNS])
+    parser.add_argument("--run")
+    parser.add_argument("--arguments", default="{}")
+    args = parser.parse_args()
+    if args.run:
+        with tempfile.TemporaryDirectory() as scratch:
+            print(json.dumps(RUNS[args.run](Path(scratch), **json.loads(args.arguments))))
+        return
+    print(f"{args.rate:,} records/s; {measuring.machine()}\n")
+    if "started" in args.only:
+        rows = [(steps, apart("started", rate=args.rate, steps=steps))
+                for steps in (args.few, args.many)]  # fmt: skip
+        print(measuring.markdown(
+            ["steps", "linked to sealed, s", "micro-batch, s", "memory, GB"],
+            [[f"{n}", f"{r['start']:.1f}", f"{r['batch']:.2f}", f"{r['memory']:.2f}"]
+             for n, r in rows]))  # fmt: skip
+    if "changed" in args.only:
+        found = apart("changed", rate=args.rate, steps=args.few, changes=args.changes)
+        print(measuring.markdown(
+            ["a step that stays", "median, s", "p95, s", "most, s", "over 1.5 x usual p95"],
+            [["usually", *(f"{found[f'usual{each}']:.2f}" for each in ("", " p95", " max")),
+              f"{found['late usual']:.1%}"],
+             ["after a change", *(f"{found[f'near{each}']:.2f}" for each in ("", " p95", " max")),
+              f"{found['late']:.1%}"]]))  # fmt: skip
+    if "committed" in args.only:
+        found = apart("committed", rate=args.rate)
+        rows = zip(LEVELS, found["one"], found["all"], strict=True)
+        print(measuring.markdown(["steps", "commits when one more comes", "when all come at once"],
+                                 [[f"{a}", f"{b}", f"{c}"] for a, b, c in rows]))  # fmt: skip
+        print(f"\nR^2 of a line: {r_squared(found['all']):.4f}\n")
+    if "burnt" in args.only:
+        cases = {"the log's own step": (0, True), "one pipeline more": (1, True),
+                 "ten that mean the same": (10, True), "ten that do not": (10, False)}  # fmt: skip
+        rows = [(name, apart("burnt", rate=args.rate, pipelines=n, equal=equal)["cpu"])
+                for name, (n, equal) in cases.items()]  # fmt: skip
+        print(measuring.markdown(["", "processor seconds a million records"],
+                                 [[name, f"{cpu:.1f}"] for name, cpu in rows]))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
