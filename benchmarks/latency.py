@@ -88,6 +88,19 @@ def feed(folder: Path, rate: int, seconds: float) -> None:
         time.sleep(max(0.0, began + number * EVERY - time.time()))
 
 
+def some(folder: Path, count: int, each: int = 100_000) -> None:
+    """So many records at once, in files, from a fixed instant on, 10,000 a second."""
+    rng, begin = np.random.default_rng(5), 1_700_000_000_000_000
+    for first in range(0, count, each):
+        ts = begin + np.arange(first, first + each) * 100 - rng.integers(0, 500_000, each)
+        table = pa.table({
+            "ts": pa.array(ts, pa.timestamp("us", "UTC")),
+            "key": pa.array([f"k{i}" for i in rng.integers(0, 50, each)]),
+            "value": rng.random(each),
+        })  # fmt: skip
+        measuring.appear(table, folder / f"part-{first:09}.parquet")
+
+
 def rows_of(uri: str, *columns: str) -> Iterator[tuple[float, dict[str, Any]]]:
     """Rows of a Delta table, each with the time at which its commit was there."""
     for path in sorted(Path(uri, "_delta_log").glob("*.json")):

@@ -49,17 +49,15 @@ def shared(pipelines: Iterable[Pipeline], known: Sequence[Share]) -> list[Share]
         known: what holds so far; of pipelines and steps that are gone, too.
 
     Returns:
-        What holds now; nothing of logs on which one pipeline stands alone.
+        What holds now.
     """
     logs = defaultdict[str, list[Pipeline]](list)
     for pipeline in pipelines:
         logs[pipeline.log].append(pipeline)
     found = [share for share in known if share.log not in logs]
     for log, some in logs.items():
-        before = [share for share in known if share.log == log]
-        if len(some) > 1 or before:
-            some.sort(key=lambda each: (each.name != log, each.name))
-            found += _of_a_log(some, before)
+        some.sort(key=lambda each: (each.name != log, each.name))
+        found += _of_a_log(some, [share for share in known if share.log == log])
     return sorted(found, key=lambda share: (share.log, share.pipeline, share.step))
 
 
@@ -74,23 +72,26 @@ def _of_a_log(pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Sha
             alone |= {key} if step.declares else set()
     kept = {key: former[key] for key, share in fresh.items()
             if key in former and former[key].meaning == share.meaning}  # fmt: skip
+    gone = {key: share for key, share in former.items() if key not in fresh}
     found, runs = dict(kept), {share.run: share.meaning for share in kept.values()}
     for key, share in fresh.items():
         if key not in kept:
             own = {one.run for (name, _), one in found.items() if name == share.pipeline}
-            mates = (one.run for other, one in found.items()
-                     if one.meaning == share.meaning and other not in alone
-                     and one.run not in own)  # fmt: skip
+            mates = (one.run for other, one in (found | gone).items()
+                     if one.meaning == share.meaning == runs.get(one.run, share.meaning)
+                     and other not in alone and one.run not in own)  # fmt: skip
             run = None if key in alone else next(mates, None)
             before = former[key].run if key in former else share.run
             left = before if before not in runs else _free(share.run, runs)
             found[key] = replace(share, run=run or left)
             runs[found[key].run] = share.meaning
+            gone = {other: one for other, one in gone.items()
+                    if (one.pipeline, one.run) != (share.pipeline, found[key].run)}  # fmt: skip
     for pipeline in pipelines:
         mine = {step: share.run for (name, step), share in found.items() if name == pipeline.name}
         pipeline.share(mine)
-    gone = (share for key, share in former.items() if key not in found)
-    return [*found.values(), *(s for s in gone if runs.get(s.run, s.meaning) == s.meaning)]
+    left_behind = (s for s in gone.values() if runs.get(s.run, s.meaning) == s.meaning)
+    return [*found.values(), *left_behind]
 
 
 def _free(own: str, runs: Mapping[str, str]) -> str:
@@ -108,8 +109,13 @@ def _meaning(pipeline: Pipeline, step: StepSpec) -> str:
 
 def shares_of(settings: Settings) -> list[Share]:
     """What is remembered."""
+    return shares_in(shares_file(settings))
+
+
+def shares_in(file: Path) -> list[Share]:
+    """What a file says; nothing if there is none."""
     try:
-        text = _file(settings).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
     return [Share(**each) for each in json.loads(text)]
@@ -118,7 +124,7 @@ def shares_of(settings: Settings) -> list[Share]:
 @contextmanager
 def changing(settings: Settings) -> Iterator[None]:
     """Nobody else changes what is remembered meanwhile."""
-    file = _file(settings)
+    file = shares_file(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -132,7 +138,7 @@ def remember(settings: Settings, shares: Sequence[Share]) -> None:
     """Replace what is remembered, if it is something else; within ``changing``."""
     if [*shares] == shares_of(settings):
         return
-    file = _file(settings)
+    file = shares_file(settings)
     fresh = file.with_name(f".{file.name}.new")
     reached("before shares")
     with fresh.open("w", encoding="utf-8") as out:
@@ -143,5 +149,6 @@ def remember(settings: Settings, shares: Sequence[Share]) -> None:
     reached("after shares")
 
 
-def _file(settings: Settings) -> Path:
+def shares_file(settings: Settings) -> Path:
+    """Where it is remembered."""
     return settings.home / "definitions" / "shares.json"

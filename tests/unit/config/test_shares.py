@@ -141,10 +141,15 @@ def test_two_steps_of_one_pipeline_have_a_run_each(settings: Settings) -> None:
     assert runs(settings) == {"gates.s": "s", "a.one": "s", "a.two": "a.two"}
 
 
-def test_a_pipeline_alone_on_its_log_needs_nothing_remembered(settings: Settings) -> None:
+def test_a_step_that_is_renamed_keeps_its_run(settings: Settings) -> None:
+    write(settings, gates={"s": ("PT1M", SLACK), "t": ("PT2M", SLACK)})
+    assert runs(settings) == {"gates.s": "s", "gates.t": "t"}
+    write(settings, gates={"u": ("PT1M", SLACK), "t": ("PT2M", SLACK)})
+    assert runs(settings) == {"gates.u": "s", "gates.t": "t"}
+    write(settings, gates={"u": ("PT1M", SLACK), "s": ("PT5M", SLACK)})
+    assert runs(settings) == {"gates.u": "s", "gates.s": "s.2"}, "the name is taken"
     write(settings, gates={"s": ("PT1M", SLACK)})
     assert runs(settings) == {"gates.s": "s"}
-    assert not shares_of(settings)
 
 
 @pytest.mark.parametrize("seed", range(20))

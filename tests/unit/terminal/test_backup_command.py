@@ -6,11 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.config.kept import catalog_in_force
+from penstock.config.shares import changing, remember, shared, shares_of
 from penstock.runtime.embedded.instance import Instance
 from penstock.runtime.streams.paths import take_lock
 from penstock.runtime.streams.processes import MARK
@@ -53,6 +56,24 @@ def test_a_lake_is_moved_away_only_by_order_and_a_changed_file_is_said(
     assert "lake.replaced-" in said
     assert f"{file} is another one now" in said
     assert "PT10S" in (folder / "at-1" / "pipelines" / "doors.yaml").read_text()
+
+
+def test_steps_have_the_runs_again_that_the_tables_know(
+    corrected: World, run: Run, tmp_path: Path
+) -> None:
+    settings, folder = corrected.settings, tmp_path / "backups"
+    (share,) = shared(catalog_in_force(settings).pipelines, [])[:1]
+    then = [replace(share, run="another")]
+    with changing(settings):
+        remember(settings, then)
+    run("backup", str(folder))
+    with changing(settings):
+        remember(settings, [share])
+
+    status, said, wrong = run("restore", str(folder), "--replace")
+
+    assert (status, wrong, "shares.json" in said) == (0, "", False)
+    assert shares_of(settings) == then
 
 
 def stream_runs(world: World) -> AbstractContextManager[str]:

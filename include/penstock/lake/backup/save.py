@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +73,7 @@ def take_backup(
     pipelines: Path,
     clock: Clock,
     show: Progress = lambda _done, _whole: None,
+    beside: Sequence[Path] = (),
 ) -> Taken:
     """Copy one instant of a lake into a folder, in place of the backup that it holds.
 
@@ -84,21 +85,23 @@ def take_backup(
         pipelines: the folder of pipeline files.
         clock: dates the backup.
         show: told of progress.
+        beside: files that are kept with the pipeline files, as far as they are there.
 
     Raises:
         ConfigError: the folder is not one for backups, or there is nothing to back up.
         DamagedTableError: a table is not whole: names it and the file.
         NotTakenError: the system fails at it now.
     """
+    texts = [*sorted(pipelines.glob("*.yaml")), *beside]
     try:
         prepare(lake, folder)
         former, trusted = _former(folder)
         for _ in range(ATTEMPTS - 1):
             try:
-                return _Saving(lake, folder, former, show, trusted=trusted).take(pipelines, clock)
+                return _Saving(lake, folder, former, show, trusted=trusted).take(texts, clock)
             except (FileNotFoundError, DamagedTableError) as gone:
                 log.info("pinned again: something may have been cleaned away beside: %s", gone)
-        return _Saving(lake, folder, former, show, trusted=trusted).take(pipelines, clock)
+        return _Saving(lake, folder, former, show, trusted=trusted).take(texts, clock)
     except OSError as failed:
         raise NotTakenError(folder, failed) from failed
 
@@ -152,7 +155,7 @@ class _Saving:
         self.mine = folder / f"{AT}{self.number}"
         self.files = self.done = self.whole = 0
 
-    def take(self, pipelines: Path, clock: Clock) -> Taken:
+    def take(self, texts: Sequence[Path], clock: Clock) -> Taken:
         """Pin, copy, write the manifest, tidy up."""
         versions = pin(self.lake) if self.lake.is_dir() else {}
         if not versions:
@@ -169,8 +172,8 @@ class _Saving:
             files = held[table] | self._copied(table, missing[table])
             kept = (*logs[table], *(files[path] for path in sorted(files)))
             tables.append(KeptTable(table, version, kept))
-        texts = sorted(pipelines.glob("*.yaml"))
-        kept = tuple(copied(path, self.mine / PIPELINES / path.name, path.name) for path in texts)
+        kept = tuple(copied(path, self.mine / PIPELINES / path.name, path.name)
+                     for path in texts if path.is_file())  # fmt: skip
         manifest = Manifest(self.number, taken_at, tuple(tables), kept)
         sync_below(self.folder)
         sync_folders(str(self.folder))

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
+from penstock.config.shares import changing, remember, shares_file, shares_in
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, TransientError
 from penstock.core.place import is_remote
@@ -58,7 +59,8 @@ def back_up(settings: Settings, folder: Path, clock: Clock, out: Console) -> int
         _held(folder / LOCK),
         stage(out, f"Backing up {lake}") as show,
     ):
-        taken = take_backup(lake, folder, settings.pipelines, clock, _told(show))
+        beside = [shares_file(settings)]
+        taken = take_backup(lake, folder, settings.pipelines, clock, _told(show), beside)
         show(Look(f"{count(taken.files, 'file')}, {size(taken.size)} copied"), last=True)
     _say(taken.manifest, folder, out)
     return 0
@@ -98,6 +100,7 @@ def restore(settings: Settings, folder: Path, clock: Clock, out: Console, *, rep
     if done.former is not None:
         said = f"The former lake lies at {done.former}: delete it when nobody needs it."
         out.print(Text(said), soft_wrap=True)
+    _share_as_then(settings, done.manifest, folder)
     _say_changed(done.manifest, folder, settings.pipelines, out)
     _say_lacking(settings, out)
     said = (
@@ -174,10 +177,19 @@ def _say(manifest: Manifest, folder: Path, out: Console) -> None:
     out.print(pairs(*rows))
 
 
+def _share_as_then(settings: Settings, manifest: Manifest, folder: Path) -> None:
+    """Steps have the runs that the tables know; by a backup that says none, their own."""
+    kept = folder / f"{AT}{manifest.number}" / PIPELINES / shares_file(settings).name
+    with changing(settings):
+        remember(settings, shares_in(kept))
+
+
 def _say_changed(manifest: Manifest, folder: Path, pipelines: Path, out: Console) -> None:
     """Pipeline files are written by hand, so they are never overwritten: a person compares."""
     for kept in manifest.pipelines:
         now = pipelines / kept.path
+        if now.suffix != ".yaml":
+            continue
         if now.is_file() and summed(now, kept.path) == kept:
             continue
         what = "is another one now than" if now.is_file() else "is not there now; as it was"

@@ -163,7 +163,9 @@ def _stands(
 def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
     if found.steps is not None:
         host = StreamPaths(paths.folder, found.log.pipeline)
-        if paths.name in linked(host) and (alive := control.status(host)).alive:
+        alive = control.status(host)
+        runs = {*found.steps} & alive.driver.get("steps", {}).keys()  # a moment longer, perhaps
+        if alive.alive and (paths.name in linked(host) or runs):
             raise StreamRunsError(paths.name, alive.state)
     known = control.status(paths)
     if known.alive or known.state == "wanted":
