@@ -59,8 +59,8 @@ def validate(settings: Settings, arguments: argparse.Namespace) -> int:
     errors = [*catalog.errors]
     for pipeline in catalog.pipelines:
         steps = ", ".join(pipeline.steps)
-        if pipeline.name in catalog.standing_in:
-            said = f"! {pipeline.name}: its last valid definition stays in force: {steps}"
+        if why := catalog.why_former(pipeline.name):
+            said = f"! {pipeline.name}: {why}: {steps}"
             _CONSOLE.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
             continue
         found = problems(pipeline, settings.home.absolute(), settings.lake_uri)

@@ -84,6 +84,12 @@ class Catalog:
         pipelines, astray = linked(pipelines)
         return cls(tuple(pipelines), (*errors, *astray))
 
+    def why_former(self, name: str) -> str:
+        """Why a former definition of a pipeline is in force; empty: it is that of its file."""
+        if name in self.held:
+            return "its edit waits for apply__topology, its former definition stays in force"
+        return "its last valid definition stays in force" if name in self.standing_in else ""
+
     def pipeline(self, name: str, digest: str | None = None) -> Pipeline:
         """The pipeline of that name.
 

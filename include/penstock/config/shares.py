@@ -20,6 +20,7 @@ from penstock.config.model import digest_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.crash import reached
+from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
 
 
@@ -113,12 +114,23 @@ def shares_of(settings: Settings) -> list[Share]:
 
 
 def shares_in(file: Path) -> list[Share]:
-    """What a file says; nothing if there is none."""
+    """What a file says; nothing if there is none.
+
+    Raises:
+        ConfigError: it is damaged.
+    """
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    return [Share(**each) for each in json.loads(text)]
+    try:
+        return [Share(**each) for each in json.loads(text)]
+    except (ValueError, TypeError) as broken:
+        raise ConfigError(
+            f"{file} is damaged: {broken}. Put it back from a backup, where it is below"
+            " at-N/pipelines; if there is none, delete it: steps that share a run, or have another"
+            " name than their run, answer all of their past again"
+        ) from broken
 
 
 @contextmanager

@@ -8,7 +8,8 @@ import pytest
 from penstock.config import shares as module
 from penstock.config.kept import catalog_in_force, catalog_to_run
 from penstock.config.settings import Settings
-from penstock.config.shares import Share, shares_of
+from penstock.config.shares import Share, shares_file, shares_of
+from penstock.core.errors import ConfigError
 
 LOG = """
 source: {files: gates, format: jsonl}
@@ -133,6 +134,15 @@ def test_whoever_is_killed_leaves_what_was_or_what_is(
     after = {"gates.s": "s.2", "a.s": "s"}
     assert remembered == (before if point == "before shares" else after)
     assert runs(settings) == after
+
+
+@pytest.mark.parametrize("text", ["[{", '[{"log": "gates"}]', "7"])
+def test_a_damaged_file_is_told_with_its_remedy(settings: Settings, text: str) -> None:
+    write(settings, gates={"s": ("PT1M", SLACK)})
+    runs(settings)
+    shares_file(settings).write_text(text)
+    with pytest.raises(ConfigError, match=r"shares.json is damaged: .* Put it back from a backup"):
+        catalog_in_force(settings)
 
 
 def test_two_steps_of_one_pipeline_have_a_run_each(settings: Settings) -> None:

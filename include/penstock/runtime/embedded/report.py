@@ -136,8 +136,8 @@ def _show_problems(settings: Settings, console: Console) -> None:
     catalog = catalog_in_force(settings)
     for problem in catalog.errors:
         console.print(f"✗ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
-    for name in sorted(catalog.standing_in):
-        console.print(f"[yellow]{name}: its last valid definition stays in force.[/]")
+    for name in sorted(catalog.standing_in | catalog.held):
+        console.print(f"[yellow]{name}: {catalog.why_former(name)}.[/]", soft_wrap=True)
 
 
 def _show_streams(folder: Path, clock: Clock, console: Console) -> None:
