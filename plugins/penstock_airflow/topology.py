@@ -14,9 +14,8 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from penstock.config.kept import approve, catalog_to_run
+from penstock.config.kept import approve, catalog_in_force, catalog_to_run
 from penstock.config.pipeline import Pipeline
-from penstock.control.spoken import spoken
 from penstock.core.errors import ConfigError
 from penstock.runtime.streams import control, links
 from penstock.runtime.streams.paths import StreamPaths
@@ -56,7 +55,8 @@ class PlanOperator(BaseOperator):
         from penstock.lake.topology.plan import Outlook
 
         del context
-        outlook = Outlook.of(wiring.settings())
+        settings = wiring.settings()
+        outlook = Outlook.of(settings, catalog_in_force(settings))
         text = told(outlook.changes)
         self.log.info("plan\n%s", text)
         return {"held": {**outlook.held}, "text": text}
@@ -160,8 +160,7 @@ def told(changes: Sequence["Change"]) -> str:
 
 
 def _row(change: "Change") -> str:
-    name = f"{change.pipeline}.{change.step}" if change.pipeline else "-"
-    about = "" if change.seconds is None else spoken(timedelta(seconds=round(change.seconds) or 1))
-    said = (change.log, name, change.run, change.what.value,
-            f"{change.records:,}" if change.records else "", about, change.because)  # fmt: skip
+    records = f"{change.records:,}" if change.records else ""
+    said = (change.log, change.name or "-", change.run, change.what.value, records,
+            change.about, change.because)  # fmt: skip
     return f"| {' | '.join(said)} |"

@@ -108,7 +108,7 @@ class Faults(threading.Thread):
     # ---- kills ----------------------------------------------------------------------------------
 
     def _kill(self, which: str) -> bool:
-        found = [p for p in tree(self.scene) if _role(p) == which]
+        found = [p for p in tree(self.scene) if role_of(p) == which]
         if found:
             _send(signal.SIGKILL, [self.draw.choice(sorted(found, key=lambda p: p.pid))])
         return bool(found)
@@ -135,7 +135,7 @@ class Faults(threading.Thread):
 
     def _hang(self) -> bool:
         """Longer than the supervisor's patience: it kills the driver and starts another."""
-        return self._freeze([p for p in tree(self.scene) if _role(p) == "driver"], 36.0)
+        return self._freeze([p for p in tree(self.scene) if role_of(p) == "driver"], 36.0)
 
     def _freeze(self, processes: list[psutil.Process], seconds: float) -> bool:
         _send(signal.SIGSTOP, processes)
@@ -194,7 +194,8 @@ def _send(number: signal.Signals, processes: Iterable[psutil.Process]) -> None:
             process.send_signal(number)
 
 
-def _role(process: psutil.Process) -> str:
+def role_of(process: psutil.Process) -> str:
+    """What it is of a stream: supervisor, driver, JVM, worker, or gone."""
     try:
         if process.name() == "java":
             return "JVM"

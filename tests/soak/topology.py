@@ -50,6 +50,7 @@ from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.processes import kill_marked, marked
 from penstock.runtime.streams.spec import StreamSpec, environment_of
 from penstock.runtime.terminal.removal import remove_pipeline
+from tests.soak.faults import role_of
 
 LOG, OVER = "gates", "rush"
 NAMES = ("ants", "bees", "cats", "dogs", "eels")
@@ -218,7 +219,7 @@ class World:
     def _kill(self, which: str) -> bool:
         marks = [StreamPaths(self.settings.streams, name).mark for name in (LOG, OVER)]
         every = [p for mark in marks for p in (psutil.Process(n) for n in _alive(mark))]
-        found = [p for p in every if _role(p) == which]
+        found = [p for p in every if role_of(p) == which]
         with contextlib.suppress(psutil.Error):
             if found:
                 self.draw.choice(found).send_signal(signal.SIGKILL)
@@ -380,17 +381,6 @@ def _text(at: float) -> str:
 
 def _alive(mark: str) -> list[int]:
     return [pid for pid in marked(mark) if psutil.pid_exists(pid)]
-
-
-def _role(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        words = " ".join(process.cmdline())
-        if process.name() == "java":
-            return "JVM"
-        if "streams.supervisor" in words:
-            return "supervisor"
-        return "driver" if "spark_jobs/stream.py" in words else "worker"
-    return "gone"
 
 
 def drained(world: World) -> bool:

@@ -77,8 +77,9 @@ class View:
 
 def view(settings: Settings) -> View:
     """Everything as of now."""
-    pipelines = catalog_in_force(settings).pipelines
-    picture, outlook = _Picture(settings), Outlook.of(settings)
+    in_force = catalog_in_force(settings)
+    pipelines, outlook = in_force.pipelines, Outlook.of(settings, in_force)
+    picture = _Picture(settings)
     depths = {each.log: _depth(each) for each in pipelines}
     for log in sorted(depths, key=lambda name: (depths[name], name)):
         picture.add(log, [each for each in pipelines if each.log == log])

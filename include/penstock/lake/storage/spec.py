@@ -61,3 +61,11 @@ def opened(place: str) -> tuple[pa.fs.FileSystem, str]:
     """The file system of a place, a path or a URI, and the place's path in it."""
     filesystem, root = pa.fs.FileSystem.from_uri(uri_of(place))
     return filesystem, root
+
+
+def logs_in(lake: str) -> list[str]:
+    """Names of the logs in a lake: its folders, but for those of no pipeline."""
+    filesystem, root = opened(lake)
+    found = filesystem.get_file_info(pa.fs.FileSelector(root, allow_not_found=True))
+    folders = (each.base_name for each in found if each.type is pa.fs.FileType.Directory)
+    return sorted(name for name in folders if name[0].isalpha())

@@ -6,16 +6,15 @@ The register is what the tables say: which definition each run had last, and sin
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
-from pyarrow.fs import FileSelector, FileType
-
 from penstock.config.catalog import Catalog
-from penstock.config.kept import catalog_in_force
 from penstock.config.links import stands_on
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.shares import Share, shared, shares_of
+from penstock.control.spoken import spoken
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
@@ -28,7 +27,7 @@ from penstock.lake.log.freezes import frozen
 from penstock.lake.log.proposed import declared
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.lake.storage.spec import opened
+from penstock.lake.storage.spec import logs_in
 from penstock.lake.storage.tables import Tables
 
 
@@ -67,6 +66,16 @@ class Change:
     records: int = 0
     seconds: float | None = None
 
+    @property
+    def name(self) -> str:
+        """Of pipeline and step; empty: no file has it any more."""
+        return f"{self.pipeline}.{self.step}" if self.pipeline else ""
+
+    @property
+    def about(self) -> str:
+        """How long it takes, in words; empty: that is not known."""
+        return "" if self.seconds is None else spoken(timedelta(seconds=round(self.seconds) or 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
@@ -82,13 +91,12 @@ class Outlook:
     held: Mapping[str, str]
 
     @classmethod
-    def of(cls, settings: Settings) -> "Outlook":
-        """As of now; files that have problems ask for nothing."""
+    def of(cls, settings: Settings, in_force: Catalog) -> "Outlook":
+        """Of the files, beside the catalog in force; those that have problems ask for nothing."""
         wanted, known = Catalog.read(settings.pipelines).pipelines, shares_of(settings)
         shared(wanted, known)
-        waits = catalog_in_force(settings).held
         first = sorted(wanted, key=lambda each: (len(stands_on(each)), each.name))
-        held = {each.name: each.digest for each in first if each.name in waits}
+        held = {each.name: each.digest for each in first if each.name in in_force.held}
         return cls(tuple(planned(settings.lake_uri, wanted, known)), held)
 
 
@@ -100,7 +108,7 @@ def planned(lake: str, pipelines: Sequence[Pipeline], known: Sequence[Share]) ->
         pipelines: all that files say; they know their runs.
         known: which run each step has so far.
     """
-    by_log: dict[str, list[Pipeline]] = {log: [] for log in _logs(lake)}
+    by_log: dict[str, list[Pipeline]] = {log: [] for log in logs_in(lake)}
     for pipeline in pipelines:
         by_log.setdefault(pipeline.log, []).append(pipeline)
     return [change for log, some in sorted(by_log.items())
@@ -154,9 +162,9 @@ class _OfLog:
 
 
 def _waits(former: SlackSpec, now: SlackSpec) -> str:
-    return f"slack {now.policy.value} in place of {former.policy.value}" if (
-        former.policy != now.policy
-    ) else f"slack {now.policy.value} with other figures"  # fmt: skip
+    changed = former.policy != now.policy
+    than = f"in place of {former.policy.value}" if changed else "with other figures"
+    return f"slack {now.policy.value} {than}"
 
 
 def _rate(tables: Tables) -> float | None:
@@ -172,11 +180,3 @@ def _rate(tables: Tables) -> float | None:
         if seconds > 0 and plan["through_seq"] > plan["after_seq"]:
             return (plan["through_seq"] - max(plan["after_seq"], -1)) / seconds
     return None
-
-
-def _logs(lake: str) -> list[str]:
-    """Names of the logs in a lake."""
-    filesystem, root = opened(lake)
-    folders = filesystem.get_file_info(FileSelector(root, allow_not_found=True))
-    return sorted(each.base_name for each in folders
-                  if each.type is FileType.Directory and each.base_name[0].isalpha())  # fmt: skip

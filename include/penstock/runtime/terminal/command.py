@@ -62,7 +62,8 @@ def plan(settings: Settings, arguments: argparse.Namespace) -> int:
     from penstock.runtime.terminal.plan import show_plan
 
     del arguments
-    show_plan(Outlook.of(anchored(settings)), console())
+    settings = anchored(settings)
+    show_plan(Outlook.of(settings, catalog_in_force(settings)), console())
     return 0
 
 

@@ -1,11 +1,8 @@
 """``penstock plan``: what pipeline files change, as a table."""
 
-from datetime import timedelta
-
 from rich.console import Console
 from rich.text import Text
 
-from penstock.control.spoken import spoken
 from penstock.lake.topology.plan import Change, Outlook, What
 from penstock.runtime.terminal.words import NOTHING, put, table
 
@@ -21,10 +18,17 @@ def show_plan(outlook: Outlook, out: Console) -> None:
     shown = table("log", "step", "run", "", "records to read", "about", "why",
                   right=("records to read",))  # fmt: skip
     for change in sorted(outlook.changes, key=lambda each: each.what is What.STAYS):
-        name = f"{change.pipeline}.{change.step}" if change.pipeline else NOTHING
         what = Text(change.what.value, style=COLOURS[change.what])
         read = f"{change.records:,}" if change.records else NOTHING
-        shown.add_row(change.log, name, change.run, what, read, _about(change), change.because)
+        shown.add_row(
+            change.log,
+            change.name or NOTHING,
+            change.run,
+            what,
+            read,
+            _about(change),
+            change.because,
+        )
     put(shown, out)
     for name in outlook.held:
         said = f"{name}: its edit waits. Trigger apply__topology in Airflow, and approve it there."
@@ -32,6 +36,4 @@ def show_plan(outlook: Outlook, out: Console) -> None:
 
 
 def _about(change: Change) -> str:
-    if change.seconds is None:
-        return "not known yet" if change.records else NOTHING
-    return spoken(timedelta(seconds=max(round(change.seconds), 1)))
+    return change.about or ("not known yet" if change.records else NOTHING)

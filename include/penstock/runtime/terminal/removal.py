@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyarrow.fs import FileSelector, FileType
 from rich.console import Console
 from rich.text import Text
 
@@ -22,7 +21,7 @@ from penstock.core.errors import ConfigError
 from penstock.lake.history.registry import end_step
 from penstock.lake.history.standing import ever_run
 from penstock.lake.storage.remove import Stored, remove_tables, stored
-from penstock.lake.storage.spec import opened
+from penstock.lake.storage.spec import logs_in
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams import control
 from penstock.runtime.streams.links import linked
@@ -148,9 +147,7 @@ def _stands(
     lake: str, name: str, shares: Sequence[Share], others: Collection[str]
 ) -> tuple[Tables, tuple[str, ...] | None]:
     """The log on which a pipeline stands, and what it alone runs there if that is another one's."""
-    filesystem, root = opened(lake)
-    folders = filesystem.get_file_info(FileSelector(root, allow_not_found=True))
-    for folder in sorted(each.base_name for each in folders if each.type is FileType.Directory):
+    for folder in logs_in(lake):
         tables, here = Tables(lake, folder), [share for share in shares if share.log == folder]
         runs = {share.run for share in here if share.pipeline == name}
         steps = [run for run in ever_run(tables) if run in runs or run.startswith(f"{name}.")]
