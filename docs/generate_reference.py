@@ -48,6 +48,7 @@ from penstock.lake.cluster.executors import executors_spec
 from penstock.lake.cluster.load import load_spec
 from penstock.lake.cluster.scalings import scalings_spec
 from penstock.lake.log.register import SPECS
+from penstock.lake.log.rescalings import rescalings_spec
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 
@@ -331,7 +332,7 @@ def _tables() -> str:
         (tables.merges(), tables.merges),
         (load_spec(tables), load_spec),
         (executors_spec(tables), executors_spec),
-        *((made_by(tables), made_by) for made_by in SPECS),
+        *((made_by(tables), made_by) for made_by in (*SPECS, rescalings_spec)),
         (scalings_spec("<lake>"), scalings_spec),
     ]
     parts = [

@@ -7,6 +7,7 @@ folder in Spark's form, so that the decision "go on or begin anew" reads real fi
 import json
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,13 +104,19 @@ class LocalQuery:
         self.stands_still: dict[str, str] = {}
         self.sink = QuerySink(lambda *_: None, self.stands_still.__setitem__)
         for step in pipeline.queries[query] if steps is None else steps:
-            self._take(StepStart(step, begun.generations[step.id]))
+            cut = begun.cut[step.id] or max(step.parallelism, 0)
+            self._take(StepStart(step, begun.generations[step.id], cut))
         for name in ("offsets", "commits", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
 
     def add(self, step: StepSpec) -> None:
         """A step comes, as to a query that runs."""
         self._take(StepStart(step, self.registry.join(step)))
+
+    def move(self, step: str, shards: int) -> None:
+        """A step's state is to be cut into so many shards, as a host lets a query that runs."""
+        self.starts[step] = replace(self.starts[step], shards=shards)
+        self.roster.write([*self.starts.values()])
 
     def remove(self, step: str) -> None:
         """A step goes."""
@@ -119,7 +126,7 @@ class LocalQuery:
 
     def _take(self, start: StepStart) -> None:
         self.starts[start.step.id] = start
-        self.sink.add(StepSink(self.tables, start.step, start.generation, self.clock))
+        self.sink.add(StepSink(self.tables, start.step, start.generation, self.clock, self.folder))
         self.roster.write([*self.starts.values()])
 
     @property

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.core.window import FOREVER
+from penstock.kinds.frame import frame_of
 from penstock.lake.history.position import position
 from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.ingest.door import Door
@@ -43,7 +44,7 @@ class World:
         self.waiting = list(self._files(home / "live", rows[old:]))
         for path, part in self._files(home / "history", rows[:old]):
             write_jsonl(path, part)
-        self.mode, self.counts = mode, {"kills": 0, "losses": 0, "slack": 0}
+        self.mode, self.counts = mode, {"kills": 0, "losses": 0, "slack": 0, "moves": 0}
         self._door: Door | None = None
         self._query: LocalQuery | None = None
         if old and self.draw.random() < 0.7:
@@ -95,6 +96,9 @@ class World:
         if self._query is None:
             shards = self.cores.choice([0, 0, 0, 1, 2, 3])
             self._query = self.lake.query(blocks=blocks, dies=self.death, shards=shards)
+        if self.cores.random() < 0.3 and frame_of(self.lake.step).by_key(self.lake.step):
+            self._query.move(self.lake.step.id, self.cores.choice([1, 2, 3, 5]))
+            self.counts["moves"] += 1
         self._query.work()
         if self.draw.random() < 0.2:
             self._query = None

@@ -15,13 +15,13 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from rich.console import Console
@@ -35,6 +35,7 @@ from penstock.core import crash
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.request import Job, JobRequest
+from penstock.core.rescaling import Outlook
 from penstock.core.step import StepSpec
 from penstock.lake.history import maintain
 from penstock.lake.history.checkpoint import note_failure
@@ -45,6 +46,7 @@ from penstock.lake.ingest.through import run_through
 from penstock.lake.log import files
 from penstock.lake.log.blocks import LIVE
 from penstock.lake.log.proposed import propose, shed
+from penstock.lake.log.rescalings import rescalings
 from penstock.lake.log.sheds import owner
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
@@ -53,7 +55,8 @@ from penstock.runtime.streams import control, links
 from penstock.runtime.streams.heart import Heart
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import Limits, StreamSpec
-from penstock.spark import results
+from penstock.spark import results, stream_host
+from penstock.spark.rescaler import Rescaler
 from penstock.spark.shed import ShedWatch
 from penstock.spark.stream_host import StreamHost
 
@@ -72,6 +75,11 @@ UNFIT = "a,b,seconds\n1,2,5\n1,2,6\n"
 QUICK = Limits(tick=0.05, backoff=0.05, backoff_most=0.2)
 PATIENCE = 60.0
 THRESHOLD = 0.85
+RESCALED = 3
+WAYS = {"hourly": Outlook(0.0, 1.0), "moved": Outlook(0.0, 1.0), "own": Outlook(0.0, 1.0),
+        "since": Outlook(None, 1.0)}  # fmt: skip
+"""Steps that are cut into so many tasks while the stream runs; the last one is rebuilt for it."""
+Asked: TypeAlias = Mapping[str, tuple[str, StepSpec]]
 SHED = {"pairs": 30, "last": 20}
 """Per cent of the records, by step."""
 
@@ -88,8 +96,33 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(side_files, "SETTLED", timedelta())
         patch.setattr(results, "LARGE", 2_000)  # some of a life's results
         patch.setattr(ShedWatch, "look", lambda *_: None)  # how far it is behind is the machine's
+        patch.setattr(StreamHost, "_asked", rescaled(StreamHost._asked))
+        patch.setattr(Rescaler, "_outlook", lambda _, each, __: (WAYS[each.step.id], 0))
+        patch.setattr(stream_host, "FOLLOW_SECONDS", 0.0)
         patch.setattr(StreamHost.run, "__defaults__", (Bounds.fixed((blocks - 1) * 128 + 1),))
         yield patch
+
+
+def rescaled(asked: Callable[[StreamHost], Asked]) -> Callable[[StreamHost], Asked]:
+    """What a host is asked for; once some steps have sealed something, in other tasks than so far.
+
+    Whoever comes after one who was killed asks for them from the start.
+    """
+    begun = set[str]()
+
+    def other(self: StreamHost) -> Asked:
+        found = dict(asked(self))
+        if not self.hosted.steps:
+            begun.update(each.run for each in rescalings(self.tables))
+        for name in found.keys() & WAYS.keys():
+            known = self.hosted.steps.get(name)
+            if name in begun or (known is not None and known.micro_batches):
+                begun.add(name)
+                query, step = found[name]
+                found[name] = query, replace(step, parallelism=RESCALED)
+        return found
+
+    return other
 
 
 def run(name: str, settings: Settings, run_id: str, blocks: int) -> None:

@@ -16,6 +16,7 @@ COMMITS = {
     "speed excluded": ("stream",),
     "register pipelines": ("stream",), "register steps": ("stream",),
     "register tasks": ("stream",), "register shares": ("stream",),
+    "rescaling rescalings": ("stream",),
     "side side": ("preload", "limit"), "first decisions": ("preload",),
     "note decisions": ("limit",), "proposal decisions": ("propose", "limit"),
     "plan decisions": ("ingest", "stream"),
@@ -100,7 +101,10 @@ POINTS |= dict.fromkeys(
     ["before archived", "after archived", "before cleared", "within cleared", "after cleared"],
     ("ingest", "stream"),
 )
-POINTS |= dict.fromkeys(["door piece", "door drafts", "before roster", "after roster"], ("stream",))
+POINTS |= dict.fromkeys(
+    ["door piece", "door drafts", "before roster", "after roster", "before moved", "after moved"],
+    ("stream",),
+)
 POINTS |= dict.fromkeys(("after unlink", *(f"{side} shares" for side in SIDES)), ("launch",))
 FAILURE = ("before failure", "after failure")
 POINTS |= dict.fromkeys(FAILURE, ("stream",))

@@ -29,6 +29,7 @@ from penstock.lake.ingest import door as door_module
 from penstock.lake.ingest import source as source_module
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.log.register import SPECS
+from penstock.lake.log.rescalings import rescalings_spec
 from penstock.lake.storage.commit import Table
 from penstock.spark import chunks
 from penstock.spark.correct import start_epochs
@@ -135,7 +136,7 @@ def lives_on_from_each(tmp_path: Path, every: int) -> None:
     whole = {spec.name for spec in specs_of(lake.tables, lake.pipeline).values()}
     kept = {table.path.split("/")[1] for table in read_manifest(tmp_path / "last").tables}
     nothing = {"audits", "coverage", "excluded", "executors", "freezes", "load", "merged", "merges"}
-    nothing |= {spec(lake.tables).name for spec in SPECS}  # no host has run
+    nothing |= {spec(lake.tables).name for spec in (*SPECS, rescalings_spec)}  # no host has run
     assert whole - kept <= nothing, "those have no rows here"
     for number, folder in enumerate(taken):
         again = restored(lake, folder, tmp_path / f"home-{number}")

@@ -77,6 +77,11 @@ class Scene:
             self.runs.remove(name := self.draw.choice(there))
             self.query.remove(name)
 
+    def moves(self) -> None:
+        """Some step's state is cut into another number of shards, or comes back to it."""
+        name = self.draw.choice(sorted(self.runs))
+        self.query.move(name, self.draw.choice([1, 2, 3, 5]))
+
     def works(self) -> None:
         self.query.work()
 
@@ -91,7 +96,7 @@ class Scene:
     def happens(self) -> None:
         """Something does, between micro-batches or within one."""
         what = self.draw.choice([self.arrives, self.works, self.works, self.comes, self.comes,
-                                 self.goes, self.dies, self.loses])  # fmt: skip
+                                 self.goes, self.moves, self.dies, self.loses])  # fmt: skip
         within = what not in {self.arrives, self.works, self.loses} and self.draw.random() < 0.6
         try:
             if within:

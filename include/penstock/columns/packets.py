@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 PARTIAL, SEED, TICK = 0, 1, 2
-ANSWER, LATE, STATUS, CLASSES, WRITTEN, EXCLUDED, STEP = 3, 4, 5, 6, 7, 8, 9
+ANSWER, LATE, STATUS, CLASSES, WRITTEN, EXCLUDED, STEP, MOVED = 3, 4, 5, 6, 7, 8, 9, 10
 PACKET = pa.schema(
     [pa.field("shard", pa.int64()), pa.field("kind", pa.int64()), pa.field("content", pa.binary())]
 )

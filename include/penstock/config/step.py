@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import Field, GetCoreSchemaHandler, field_validator, model_validator
+from pydantic import Field, GetCoreSchemaHandler, PositiveInt, field_validator, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 from penstock.config.expression import parse_where
@@ -17,6 +17,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.expression import Column, Expression
 from penstock.core.kinds import KINDS, USUAL, part
 from penstock.core.measure import ColumnType
+from penstock.core.parallelism import AUTO, EVERY
 from penstock.core.shedding import Shedding
 from penstock.core.side import SideTable
 from penstock.core.step import StepSpec
@@ -85,6 +86,13 @@ class StepConfig(Model):
         default=False, description="Run by a query of its own, which a heavy step may need."
     )
 
+    parallelism: PositiveInt | Literal["auto"] | None = Field(
+        default=None,
+        exclude_if=lambda parallelism: parallelism is None,
+        description="Into how many tasks its part of a micro-batch is cut; auto: as the load asks,"
+        " one more or less at a time. None: as many as the stream has.",
+    )
+
     @field_validator("kind", mode="before")
     @classmethod
     def _is_a_kind(cls, value: object) -> object:
@@ -111,7 +119,12 @@ class StepConfig(Model):
 
     def whole(self, name: str, given: Given) -> StepSpec:
         """The same, with what every kind has."""
-        return replace(self.spec(name, given), streams=self.streams, shed=self.shedding)
+        return replace(
+            self.spec(name, given),
+            streams=self.streams,
+            shed=self.shedding,
+            parallelism=self.tasks,
+        )
 
     @abstractmethod
     def own_problems(self, given: Given) -> Iterator[Said]:
@@ -134,6 +147,13 @@ class StepConfig(Model):
     def shedding(self) -> Shedding | None:
         """What it may leave to the correction under load; none: nothing."""
         return None
+
+    @property
+    def tasks(self) -> int:
+        """Its parallelism, as the core knows it."""
+        if self.parallelism is None:
+            return EVERY
+        return AUTO if self.parallelism == "auto" else self.parallelism
 
     @property
     def compares(self) -> str:

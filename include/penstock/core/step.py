@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from penstock.core import identity
 from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
+from penstock.core.parallelism import EVERY
 from penstock.core.shedding import Shedding
 from penstock.core.side import Declared, SideJoin
 from penstock.core.slack import SlackSpec
@@ -50,6 +51,8 @@ class StepSpec(ABC):
         above: whose answers its records are; none: they are events.
         guest: the pipeline that asks, where that is not the one whose log it is; else empty.
         run: what answers for it, where it shares that, or another one has its name; else empty.
+        parallelism: into how many tasks its part of a micro-batch is cut (``core.parallelism``);
+            not part of the fingerprint.
     """
 
     kind: ClassVar[str]
@@ -78,6 +81,7 @@ class StepSpec(ABC):
     above: Above | None = field(default=None, kw_only=True)
     guest: str = field(default="", kw_only=True)
     run: str = field(default="", kw_only=True)
+    parallelism: int = field(default=EVERY, kw_only=True)
 
     @property
     def id(self) -> str:

@@ -12,9 +12,10 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from penstock.columns.arrays import Longs
+from penstock.columns.arrays import Bools, Longs
 from penstock.columns.groups import hash_keys
 from penstock.columns.marks import Marks
+from penstock.columns.placing import shard_of
 from penstock.core.crash import reached
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
@@ -83,6 +84,7 @@ class Reduced:
         shed_pairs: of the late ones those that were shed.
         classes: of records, as far as the state tells them.
         compared: candidates that were looked at; none: it looks for no partners.
+        kept: rows of the state after it, or some more.
     """
 
     late: pa.Table
@@ -93,6 +95,13 @@ class Reduced:
     classes: Classes = field(default_factory=Classes)
     compared: int | None = None
     shed_pairs: int = 0
+    kept: int = field(default=0, kw_only=True)
+
+
+def unmoved(wire: "Wire", open_pairs: int, kept: int) -> Reduced:
+    """Of a micro-batch in which nothing comes and nothing is answered."""
+    none = wire.late.empty_table(), wire.answers.empty_table()
+    return Reduced(*none, open_pairs, 0, 0, kept=kept)
 
 
 class Results(Protocol):
@@ -156,6 +165,10 @@ class Mapper(Protocol):
         """Of all that was taken, as ``parts`` of its wire."""
 
 
+Stays: TypeAlias = Callable[[pa.Table], Bools]
+"""Of parts those that a shard goes on to keep."""
+
+
 class Reducer(Protocol):
     """One step's state, one shard at a time."""
 
@@ -165,7 +178,19 @@ class Reducer(Protocol):
         Args:
             advance: of the micro-batch.
             parts: of its records.
-            seed: of the records that a generation begins with.
+            seed: of the records that a generation begins with, or what another shard kept.
+        """
+
+    def give(self, advance: Advance, stays: Stays) -> tuple[pa.Table, Reduced]:
+        """Keep no more what belongs to another shard from now on.
+
+        Args:
+            advance: of a micro-batch without records.
+            stays: what goes on to be kept.
+
+        Returns:
+            What was kept and does not stay, as seed of the shards that get it; and what a
+            micro-batch gives in which nothing comes and nothing is answered.
         """
 
 
@@ -200,8 +225,13 @@ Near: TypeAlias = Callable[[StepSpec, int, int], Span]
 
 def by_hash(step: StepSpec, parts: pa.Table, count: int) -> Sequence[pa.Table]:
     """Parts by shard, of so many: all parts of a key go to one."""
-    which = hash_keys(parts, step.key_names) % count
+    which = homes(step, parts, count)
     return [parts.filter(pa.array(which == number)) for number in range(count)]
+
+
+def homes(step: StepSpec, parts: pa.Table, count: int) -> Longs:
+    """Of parts that go by their keys: in which shard each belongs, of so many."""
+    return shard_of(hash_keys(parts, step.key_names), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +250,7 @@ class Frame:
         again: a step's answers, as ``answers`` of its wire, that a correction asks for, from the
             parts of all records of some keys that it may need, and side data.
         routed: a step's parts by shard, of so many.
+        by_key: of a step, whether all parts of a key go to one shard: they can move to another.
         near: of a step whose answers hang on what is near in time, where the partners lie of
             records that an answer stands with, and of others.
     """
@@ -231,6 +262,7 @@ class Frame:
     reducer: Callable[[StepSpec, State, Path, Sides], Reducer]
     again: Callable[[StepSpec, pa.Table, Asked, Sides], pa.Table]
     routed: Callable[[StepSpec, pa.Table, int], Sequence[pa.Table]] = by_hash
+    by_key: Callable[[StepSpec], bool] = lambda _: True
     near: tuple[Near, Near] | None = None
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 TRACEBACK = "Traceback (most recent call last):"
 NAMELESS = re.compile(r"[\w.$]+(Exception|Error)")
 """The class of an exception that says nothing."""
+CALL = "py4j.protocol.Py4JJavaError: "
+"""Before the name of a call that failed in the JVM; why stands below."""
+BELOW = re.compile(r"(?:Caused by)?: (.+)")
 MOST = 400
 """Characters of a line for a table."""
 
@@ -34,4 +37,6 @@ def _line(text: str) -> str:
     lines = [line.rstrip() for line in (after if found else text).splitlines() if line.strip()]
     if found:
         lines = [line for line in lines if not line.startswith((" ", "\t"))]
+    if lines and lines[0].startswith(CALL):
+        lines = [said[1] for line in lines if (said := BELOW.fullmatch(line))][-1:] or lines
     return lines[0] if lines and not NAMELESS.fullmatch(lines[0]) else ""

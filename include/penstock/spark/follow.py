@@ -3,10 +3,10 @@
 import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.columns.marks import Marks
+from penstock.columns.marks import NO_MARKS, Marks
 from penstock.core.controller import Measured
 from penstock.core.crash import reached
 from penstock.core.shedding import Shed, between
@@ -39,15 +39,17 @@ class StepStart:
     Attributes:
         step: the step.
         generation: where to start, and from which state.
+        shards: into how many its state is to be cut; 0: as many as suit the query.
     """
 
     step: StepSpec
     generation: Generation
+    shards: int = 0
 
     @property
-    def run(self) -> tuple[str, int]:
+    def run(self) -> tuple[str, int, int]:
         """Tells it from others of the log, and from what ran before it of the step."""
-        return self.step.id, self.generation.number
+        return self.step.id, self.generation.number, self.shards
 
     def to_text(self) -> str:
         """For a message to where its state is kept."""
@@ -132,10 +134,12 @@ class Follower:
     def next(self, before: StepOffset, waiting: Waiting) -> StepOffset:
         """Where the next micro-batch ends: after whole blocks; ``before``: there is none.
 
-        A generation's first one may hold no block: it seals the start and loads the seed.
+        A generation's first one may hold no block: it seals the start and loads the seed. So may
+        one in which shards get what others have given.
         """
+        shards = before.moves or before.shards
         taken = self._cut(waiting.since(before.block), before.seq)
-        if not taken and before.number >= 0:
+        if not taken and before.number >= 0 and not before.moves:
             return before
         fold, streams = self._fold, self.start.step.streams
         newest = waiting.newest_before(before.block, streams)
@@ -152,10 +156,21 @@ class Follower:
             seq=last,
             state=fold.state,
             controller=fold.controller,
-            shards=before.shards,
+            shards=shards,
             marks=Marks.of(fold.marks, shed).to_text(),
             coverage=_coverage(fold.measured),
         )
+
+    @staticmethod
+    def giving(before: StepOffset, shards: tuple[int, ...]) -> StepOffset:
+        """Where a micro-batch ends that takes nothing: shards give away what is to move.
+
+        Args:
+            before: where it begins.
+            shards: that hold the state after it.
+        """
+        number = before.number + 1
+        return replace(before, number=number, marks=NO_MARKS.to_text(), coverage=None, moves=shards)
 
     def _decided(self) -> tuple[tuple[SlackChange, ...], tuple[Shed, ...]]:
         """Slack and shedding; what holds for the blocks at hand stood before they were sealed."""

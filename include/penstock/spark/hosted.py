@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
 from penstock.core.step import StepSpec
-from penstock.core.window import instant
+from penstock.core.window import instant, micros
 from penstock.lake.storage.tables import Tables
 from penstock.spark.pulse import Pulse
 from penstock.spark.query import LogQuery
@@ -25,15 +26,22 @@ class Hosted:
 
     Args:
         tables: of the log.
+        clock: tells when a step begins.
         make: a query of a name, which does not run yet.
         pulse: told how it goes.
         stays: the query that stays though it has no steps.
     """
 
     def __init__(
-        self, tables: Tables, make: Callable[[str], LogQuery], pulse: Pulse, stays: str
+        self,
+        tables: Tables,
+        clock: Clock,
+        make: Callable[[str], LogQuery],
+        pulse: Pulse,
+        stays: str,
     ) -> None:
-        self._tables, self._make, self._pulse, self._stays = tables, make, pulse, stays
+        self._tables, self._clock = tables, clock
+        self._make, self._pulse, self._stays = make, pulse, stays
         self.queries: dict[str, LogQuery] = {}
         self.steps: dict[str, Running] = {}
         self._records = 0.0
@@ -48,7 +56,7 @@ class Hosted:
         for name, running in self.steps.items():
             if running.query == query:
                 self._pulse.beat(step=name, error=None)
-                running.begins(self._tables)
+                running.begins(self._tables, micros(self._clock.now()))
         made = self._make(query)
         made.start(self.meant[query])
         self.queries[query] = made
@@ -82,7 +90,9 @@ class Hosted:
             if step is None or query != running.query or meaning(step) != meaning(running.step):
                 self._goes(name)
                 changed = True
-            elif running.error and again and running.due < now:
+                continue
+            running.step = step  # into how many tasks it is cut may be another
+            if running.error and again and running.due < now:
                 self._let_run(running)
             elif running.error:
                 self._leave(running)
@@ -102,7 +112,7 @@ class Hosted:
         self._pulse.beat(step=name, error=None)
         try:
             if running.query in self.queries:
-                running.begins(self._tables)
+                running.begins(self._tables, micros(self._clock.now()))
                 self.queries[running.query].add(running.step)
                 self._say_registered(name, self.queries[running.query])
             else:
@@ -132,12 +142,14 @@ class Hosted:
         if (running := self.steps.get(step)) is None:  # it has gone meanwhile
             return
         running.seals(row["block"], row["through_seq"])
+        running.hears(row)
         mark = instant(row["watermark_us"])
         newest = instant(row["t_max_us"])
         self._records += row["records"] / max(len(self.steps), 1)
         self._pulse.beat(
             step=step,
             micro_batch=row["micro_batch"],
+            tasks=running.shards,
             block=row["block"],
             through_seq=row["through_seq"],
             records=row["records"],

@@ -9,7 +9,7 @@ for can be changed while a stream runs.
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -135,6 +135,15 @@ class Tasks:
         return max(1, len(registered_hosts(self._home)) * self._cores)
 
 
+def placed(found: Iterable[Executor]) -> list[Executor]:
+    """Those that run tasks, and whose place is known.
+
+    A driver with a cluster runs none. Of another executor Spark may tell first how it does, and a
+    moment later where it is: who took it for a node would not know it again.
+    """
+    return [each for each in found if (each.cores if each.number == DRIVER else each.host)]
+
+
 class Executors:
     """The executors of a session."""
 
@@ -146,8 +155,7 @@ class Executors:
     def all(self) -> list[Executor]:
         """Those that run, and those that have gone; without a cluster the driver is one."""
         told, running = self._context.statusStore().executorList(False), self._running()
-        found = [self._read(told.apply(n), running) for n in range(told.size())]
-        return [each for each in found if each.number != DRIVER or each.cores]
+        return placed(self._read(told.apply(n), running) for n in range(told.size()))
 
     def wait(self, count: int) -> None:
         """Until so many run, or ``REGISTER_SECONDS`` are over: who is late is followed later."""

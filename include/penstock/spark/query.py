@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -18,7 +20,7 @@ from penstock.core.place import path_of
 from penstock.core.step import StepSpec
 from penstock.lake.history.checkpoint import drop_later_state, read_checkpoint
 from penstock.lake.history.generation import Generation
-from penstock.lake.history.registry import Registry
+from penstock.lake.history.registry import JOINS, Registry
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.tables import Tables
 from penstock.spark.cores import cores_at_work, partitioned
@@ -47,12 +49,13 @@ class LogQuery:
         told: gets each row of ``control`` once it is committed.
         stands_still: gets the name of a step that cannot go on, and why.
         bounds: of the size of micro-batches; none: the pipeline's.
-        shards: into how many the state of each step is to be cut; 0: as it is, or a core each.
+        shards: into how many a state is to be cut that its step says nothing of; 0: as it is, or a
+            core each.
     """
 
     streaming: StreamingQuery
     tasks = 0
-    """Into how many shards the state of each step is cut."""
+    """Into how many shards the state of a step is cut that says nothing of it."""
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class LogQuery:
         self.registry = Registry(tables, clock, pipeline, shards)
         self.sink = QuerySink(told, stands_still)
         self._starts: dict[str, StepStart] = {}
+        self._folder = Path()
         self._roster: Roster | None = None
 
     @property
@@ -84,16 +88,21 @@ class LogQuery:
         start = self._starts.get(step)
         return None if start is None else start.generation
 
+    def shards_of(self, step: str) -> int:
+        """Into how many shards a step's state is cut, by id, or about to be."""
+        return self._starts[step].shards
+
     def start(self, steps: Sequence[StepSpec]) -> StreamingQuery:
         """Start it, or go on with it, with some steps."""
         begun = self.registry.start(self.name, steps)
         drop_later_state(read_checkpoint(begun.checkpoint))
         cores, folder = cores_at_work(self.spark), path_of(begun.checkpoint)
         number = self.tasks = begun.shards or cores
-        self._roster = Roster(folder / ROSTER)
+        self._folder, self._roster = folder, Roster(folder / ROSTER)
         for step in steps:
-            self._take(step, begun.generations[step.id])
-        self._roster.write([*self._starts.values()])
+            cut = begun.cut[step.id] or self.cut(step.parallelism)
+            self._take(step, begun.generations[step.id], cut)
+        self._tell()
         spec = SourceSpec(
             tables=self.tables,
             events=self.tables.events(self.pipeline.types),
@@ -125,15 +134,26 @@ class LogQuery:
 
     def add(self, step: StepSpec) -> None:
         """Take a step in, or its new definition; the others do not notice."""
-        assert self._roster is not None  # noqa: S101  it runs
-        self._take(step, self.registry.join(step))
-        self._roster.write([*self._starts.values()])
+        self.again(step, self.cut(step.parallelism), JOINS)
+
+    def cut(self, parallelism: int) -> int:
+        """Into how many shards the state of a step is cut that begins now."""
+        return parallelism if parallelism > 0 else self.tasks
+
+    def again(self, step: StepSpec, shards: int, reason: str) -> None:
+        """Begin a step anew, its state rebuilt and cut into so many shards."""
+        self._take(step, self.registry.join(step, reason), shards)
+        self._tell()
+
+    def move(self, step: str, shards: int) -> None:
+        """Cut a step's state into so many shards: each gives away what is another one's."""
+        self._starts[step] = replace(self._starts[step], shards=shards)
+        self._tell()
 
     def remove(self, step: str) -> None:
         """Let a step go; the others do not notice."""
-        assert self._roster is not None  # noqa: S101  it runs
         del self._starts[step]
-        self._roster.write([*self._starts.values()])
+        self._tell()
         self.sink.drop(step)
 
     @property
@@ -146,6 +166,12 @@ class LogQuery:
         """Number of the last micro-batch that is done; -1: none in this run."""
         progress = self.streaming.lastProgress
         return -1 if progress is None else int(progress["batchId"])
+
+    @property
+    def pace(self) -> float:
+        """Seconds that its last micro-batch took; 0: none has ended."""
+        progress = self.streaming.lastProgress
+        return 0.0 if progress is None else float(progress["batchDuration"]) / 1e3
 
     @property
     def ended(self) -> bool:
@@ -180,10 +206,15 @@ class LogQuery:
     def _waits(self) -> bool:
         return bool(self.streaming.status["message"].startswith("Waiting"))
 
-    def _take(self, step: StepSpec, generation: Generation) -> None:
+    def _take(self, step: StepSpec, generation: Generation, shards: int) -> None:
         """Its sink first: what the source gives of it is written."""
-        self._starts[step.id] = StepStart(step, generation)
-        self.sink.add(StepSink(self.tables, step, generation, self.clock))
+        self._starts[step.id] = StepStart(step, generation, shards)
+        self.sink.add(StepSink(self.tables, step, generation, self.clock, self._folder))
+
+    def _tell(self) -> None:
+        """Let the source know which steps there are."""
+        assert self._roster is not None  # noqa: S101  it runs
+        self._roster.write([*self._starts.values()])
 
 
 def balanced_shards(

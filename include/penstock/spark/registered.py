@@ -34,10 +34,11 @@ def facts(pipelines: Iterable[Pipeline], hosted: Hosted) -> Mapping[str, Rows]:
 def _step(running: Running, query: LogQuery | None) -> dict[str, str | int]:
     step = running.step
     begun = None if query is None else query.generation_of(step.id)
+    tasks = 0 if query is None or begun is None else running.shards or query.shards_of(step.id)
     return {
         "run": step.id, "kind": step.kind, "fingerprint": step.fingerprint, "query": running.query,
         "epoch": -1 if begun is None else begun.epoch,
         "generation": -1 if begun is None else begun.number,
-        "tasks": 0 if query is None or begun is None else query.tasks,
+        "tasks": tasks,
         "state": STILL if running.error or begun is None else RUNS, "why": running.error,
     }  # fmt: skip

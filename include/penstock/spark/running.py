@@ -2,15 +2,38 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.config.pipeline import Pipeline
+from penstock.core.parallelism import joint
 from penstock.core.step import StepSpec
 from penstock.lake.history.position import position
 from penstock.lake.storage.tables import Tables
+from penstock.spark.sink import BUSY, KEPT, MOVED_ROWS, MOVES, SHARDS
 
 PAUSE_SECONDS, LONGEST_SECONDS = 30.0, 1800.0
 """Until a step that could not go on is tried again: it doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """Records that a step has taken, and how long the slowest of its tasks worked at them, s."""
+
+    records: int
+    seconds: float
+
+    def since(self, before: "Worked") -> "Worked":
+        """What was done after that."""
+        return Worked(self.records - before.records, self.seconds - before.seconds)
+
+    @property
+    def speed(self) -> float | None:
+        """Records a second of work; none: there was none."""
+        return self.records / self.seconds if self.records and self.seconds > 0 else None
+
+
+NO_WORK = Worked(0, 0.0)
 
 
 @dataclass
@@ -26,6 +49,12 @@ class Running:
         error: why it stands still; empty: it does not.
         failures: how often in a row it came to that.
         due: when it is tried again, of the clock that only rises, s.
+        began: when it last began, us.
+        shards: into how many its state is cut; 0: it has not told yet.
+        moves: whether its state is on its way into another number.
+        kept: rows of its state, or some more.
+        moved_rows: that its last move brought to another shard.
+        worked: what it has done here.
     """
 
     step: StepSpec
@@ -36,9 +65,16 @@ class Running:
     error: str = ""
     failures: int = 0
     due: float = 0.0
+    began: int = 0
+    shards: int = 0
+    moves: bool = False
+    kept: int = 0
+    moved_rows: int = 0
+    worked: Worked = NO_WORK
 
-    def begins(self, tables: Tables) -> None:
-        """It is about to run, from where it stands."""
+    def begins(self, tables: Tables, now: int) -> None:
+        """It is about to run, from where it stands, at an instant, us."""
+        self.began, self.shards, self.moves = now, 0, False
         at = position(tables, self.step)
         if at is not None:
             self.block, self.answered = at.sealed.block, at.sealed.seq + 1
@@ -48,6 +84,13 @@ class Running:
         self.block, self.answered = block, seq + 1
         self.micro_batches += 1
         self.failures = 0
+
+    def hears(self, told: Mapping[str, Any]) -> None:
+        """Its shards have said something of themselves (``sink``)."""
+        self.shards, self.moves, self.kept = told[SHARDS], told[MOVES], told[KEPT]
+        self.moved_rows = told[MOVED_ROWS] if self.moves else self.moved_rows
+        worked = self.worked
+        self.worked = Worked(worked.records + told["records"], worked.seconds + told[BUSY])
 
     def fails(self, cause: str) -> None:
         """It cannot go on now."""
@@ -63,12 +106,14 @@ def meaning(step: StepSpec) -> tuple[object, ...]:
 
 def wanted(pipelines: Sequence[Pipeline]) -> Mapping[str, tuple[str, StepSpec]]:
     """The steps of some pipelines by id, with the query that runs each."""
-    return {
-        step.id: (query, step)
-        for pipeline in pipelines
-        for query, steps in pipeline.queries.items()
-        for step in steps
-    }
+    found: dict[str, tuple[str, StepSpec]] = {}
+    for pipeline in pipelines:
+        for query, steps in pipeline.queries.items():
+            for step in steps:
+                former = found.get(step.id, (query, step))[1]
+                together = joint(step.parallelism, former.parallelism)
+                found[step.id] = query, replace(step, parallelism=together)
+    return found
 
 
 Linked = Callable[[], Sequence[Pipeline]]

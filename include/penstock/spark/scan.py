@@ -31,6 +31,7 @@ from penstock.kinds.side import Sides
 from penstock.lake.log.revisions import newest_of
 from penstock.lake.storage.read import read_pieces
 from penstock.lake.storage.spec import TableSpec
+from penstock.spark.moved import read_moved
 from penstock.spark.tick import Tick
 
 WHOLE = 20_000
@@ -59,11 +60,27 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Gets:
+    """What shards of a step get of others.
+
+    Attributes:
+        file: that holds it.
+        step: the step.
+        shards: ids of the keys that hold its state.
+    """
+
+    file: str
+    step: StepSpec
+    shards: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Part(InputPartition):
     """What one task reads: positions [first, last] in some files, and what it tells the shards.
 
     Attributes:
         ticks: for the shards of each step, with the step as text.
+        gets: what shards have given away, and others get.
     """
 
     first: int
@@ -71,6 +88,7 @@ class Part(InputPartition):
     paths: tuple[str, ...]
     works: tuple[Work, ...]
     ticks: tuple[tuple[Tick, str], ...] = ()
+    gets: tuple[Gets, ...] = ()
 
 
 def cut(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
@@ -96,6 +114,8 @@ def scan(part: Part, events: TableSpec, sides: Sides) -> Iterator[pa.RecordBatch
         for shard in tick.at.shards:
             yield from message(shard, STEP, {"start": step}).to_batches()
             yield from message(shard, TICK, tick.to_json()).to_batches()
+    for gets in part.gets:
+        yield from _routed(gets.step, SEED, read_moved(gets.file), gets.shards)
     mapping = [_Mapping(work, sides) for work in part.works]
     for piece in _pieces(part, events, [each.step for each in mapping]):
         for each in mapping:
@@ -135,9 +155,16 @@ class _Mapping:
         if kind == PARTIAL:
             yield from message(shards[0], CLASSES, self.mapper.classes.message()).to_batches()
         yield from packets(shards[0], EXCLUDED, self.mapper.excluded).to_batches()
-        routed = frame_of(self.step).routed(self.step, parts, len(shards))
-        for shard, mine in zip(shards, routed, strict=True):
-            yield from packets(shard, kind, mine).to_batches()
+        yield from _routed(self.step, kind, parts, shards)
+
+
+def _routed(
+    step: StepSpec, kind: int, parts: pa.Table, shards: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """Each shard's packets of some parts."""
+    routed = frame_of(step).routed(step, parts, len(shards))
+    for shard, mine in zip(shards, routed, strict=True):
+        yield from packets(shard, kind, mine).to_batches()
 
 
 def _pieces(part: Part, events: TableSpec, steps: Sequence[StepSpec]) -> Iterator[pa.Table]:

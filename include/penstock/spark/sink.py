@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from penstock.columns.marks import Marks
-from penstock.columns.packets import ANSWER, EXCLUDED, LATE, STATUS, messages_in, table_in
+from penstock.columns.packets import ANSWER, EXCLUDED, LATE, MOVED, STATUS, messages_in, table_in
 from penstock.columns.types import INSTANT
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
@@ -29,6 +30,7 @@ from penstock.lake.history.sealed import totals
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.drafts import Drafts
 from penstock.lake.storage.tables import Tables
+from penstock.spark.moved import moved_file, write_moved
 from penstock.spark.results import Result, Stamp, StepRows
 from penstock.spark.tick import Status
 
@@ -36,6 +38,8 @@ log = logging.getLogger(__name__)
 
 WRITERS = 4
 """Threads: a commit waits for the disk most of its time."""
+SHARDS, MOVES, MOVED_ROWS, KEPT, BUSY = "shards", "moves", "moved_rows", "kept", "busy"
+"""Of what the host hears beside a row of ``control``."""
 Told = Callable[[str, dict[str, Any]], None]
 StandsStill = Callable[[str, str], None]
 
@@ -94,8 +98,10 @@ class QuerySink:
 class StepSink:
     """Writes the micro-batches of one generation of one step."""
 
-    def __init__(self, tables: Tables, step: StepSpec, begun: Generation, clock: Clock) -> None:
-        self.step, self.clock = step, clock
+    def __init__(
+        self, tables: Tables, step: StepSpec, begun: Generation, clock: Clock, checkpoint: Path
+    ) -> None:
+        self.step, self.clock, self.checkpoint = step, clock, checkpoint
         self.generation, self.epoch = begun.number, begun.epoch
         self.rows = StepRows(tables, step)
         self.late, self.answers = Table(self.rows.specs[LATE]), Table(self.rows.specs[ANSWER])
@@ -109,11 +115,14 @@ class StepSink:
         return told[0].tick.at.generation == self.generation
 
     def write(self, received: pa.Table, told: Sequence[Status]) -> dict[str, Any]:
-        """Write the step's part of a micro-batch; returns its row of ``control``.
+        """Write the step's part of a micro-batch.
 
         Args:
             received: packets of its shards.
             told: what they say.
+
+        Returns:
+            The row, with what the host hears of the shards.
 
         Raises:
             FencedError: another process has begun a newer generation.
@@ -135,13 +144,17 @@ class StepSink:
         if answers.rows:
             with self._drafted(self.answers, ANSWER, answers, stamp) as rows:
                 self.answers.append(rows, application, number)
+        at = told[0].tick.at
+        moved = table_in(received, MOVED, wire.parts) if at.moves else None
+        if moved is not None:
+            write_moved(moved_file(self.checkpoint, self.step.id, at), moved, self.step.id)
         self._exclude(table_in(received, EXCLUDED, frame.EXCLUDED), application, stamp)
         self.blocks.refresh()
         self.blocks.settle()  # the door may have sealed a moment ago what control now speaks for
         row = self._control(answers, told, stamp) | self._totals(number, told)
         table = pa.Table.from_pylist([row], schema=self.control.spec.schema)
         self.control.append(table, application, number)
-        return row
+        return row | _beside(told, 0 if moved is None else moved.num_rows)
 
     def _exclude(self, found: pa.Table, application: str, stamp: Stamp) -> None:
         """Write down which records the step leaves out."""
@@ -225,3 +238,16 @@ class StepSink:
             "compared": sum(compared) if compared else None,
             "shed": Marks.from_text(at.marks).shed or None,
         }
+
+
+def _beside(told: Sequence[Status], moved: int) -> dict[str, Any]:
+    """What the host hears of a step's shards.
+
+    How many they are, whether they give, how many rows of their state moved, and how many there
+    are; and for how long the slowest one worked, s.
+    """
+    at = told[0].tick.at
+    return {
+        SHARDS: len(at.shards), MOVES: bool(at.moves), MOVED_ROWS: moved,
+        KEPT: sum(status.kept for status in told), BUSY: max(status.busy for status in told),
+    }  # fmt: skip

@@ -36,9 +36,11 @@ from penstock.lake.storage.read import DataFile, data_files, of_streams
 from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 from penstock.spark.follow import Follower, StepStart, Waiting
+from penstock.spark.moved import moved_file
 from penstock.spark.nodes import Tasks
 from penstock.spark.roster import Roster
-from penstock.spark.scan import Part, Work, cut, scan
+from penstock.spark.scan import Gets, Part, Work, cut, scan
+from penstock.spark.shards import Shards
 from penstock.spark.tick import Tick
 
 FORMAT = "penstock_log"
@@ -52,7 +54,7 @@ class SourceSpec:
         tables: where the log lies.
         events: the table of events as the pipeline file declares it.
         roster: file that says which steps there are.
-        shards: ids for shards, enough for every step; those of one step lie in different tasks.
+        shards: ids for shards, enough for every step; those of a row lie in different tasks.
         tasks: into how many tasks a micro-batch is cut, where no cluster tells of its nodes.
         bounds: of the records at which a micro-batch takes no further block.
     """
@@ -128,14 +130,25 @@ class LogReader(DataSourceStreamReader):
         if waiting.last < first + former.records:
             waiting.look()
         self._found = self._sized(begins, former, asked, waiting.last - first)
-        after = {f.start.step.id: f.next(before[f.start.step.id], waiting)
+        shards = Shards(self.spec.shards, before)
+        after = {f.start.step.id: self._next(f, before[f.start.step.id], waiting, shards)
                  for f in self._followers}  # fmt: skip
         if after == before:
             return start
-        ends = Offset(after, *self._found[1:])
+        ends = Offset(after, *self._found[1:], shards.usual)
         taken = max(after[name].seq - at.seq for name, at in before.items())
         self._given = ends, taken, time.monotonic()
         return ends.to_json()
+
+    @staticmethod
+    def _next(
+        follower: Follower, before: StepOffset, waiting: Waiting, shards: "Shards"
+    ) -> StepOffset:
+        """Where a step's part of the micro-batch ends."""
+        wanted = follower.start.shards or shards.usual
+        if before.number < 0 or before.moves or len(before.shards) == wanted:
+            return follower.next(before, waiting)
+        return follower.giving(before, shards.take(wanted, before.shards))
 
     def _sized(
         self, begins: Offset, former: BatchSize, now: float, waiting: int
@@ -174,8 +187,13 @@ class LogReader(DataSourceStreamReader):
                 wanted.setdefault((-1, before.seq), []).append(seed)
         parts = [part for span, works in wanted.items() for part in self._cut(span, works, files)]
         ticks = tuple((_tick(*move, ends), move[0].to_text()) for move in moves)
+        gets = tuple(
+            Gets(str(moved_file(self.spec.roster.parent, step.id, before)), step, after.shards)
+            for step, before, after in ((begun.step, *at) for begun, *at in moves)
+            if before.moves
+        )
         first, *rest = parts or [Part(0, -1, (), ())]
-        return [replace(first, ticks=ticks), *rest]
+        return [replace(first, ticks=ticks, gets=gets), *rest]
 
     def _past(self, begun: StepStart) -> Marks:
         """Of the records before a generation, as far as its state hangs on them."""
@@ -226,14 +244,12 @@ class LogReader(DataSourceStreamReader):
     def _before(self, offset: Offset) -> dict[str, StepOffset]:
         """Where each step stands; one that has just begun gets shards that nobody uses."""
         found: dict[str, StepOffset] = {}
-        used = {shard for at in offset.steps.values() for shard in at.shards}
+        shards = Shards(self.spec.shards, offset.steps)
         for start in (follower.start for follower in self._followers):
             name = start.step.id
             at = offset.of(name, start.generation.number)
             if at is None:
-                free = next(ids for ids in self.spec.shards if used.isdisjoint(ids))
-                at = start.offset(free)
-                used.update(free)
+                at = start.offset(shards.take(start.shards or shards.usual))
             found[name] = at
         return found
 
@@ -275,4 +291,5 @@ class LogReader(DataSourceStreamReader):
 def _tick(start: StepStart, before: StepOffset, after: StepOffset, ends: Offset) -> Tick:
     name, records = start.step.id, after.seq - before.seq
     size = 0 if ends.size is None else ends.size.records
-    return Tick(name, before.state.watermark, records, after, size, ends.reason)
+    fresh = tuple(set(after.shards) - set(before.shards)) if before.moves else ()
+    return Tick(name, before.state.watermark, records, after, size, ends.reason, fresh)

@@ -5,20 +5,24 @@ micro-batch in a Python state store.
 """
 
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from penstock.columns.arrays import Bools
 from penstock.columns.packets import (
     ANSWER,
     CLASSES,
     EXCLUDED,
     LATE,
+    MOVED,
     PACKET,
     PARTIAL,
     SEED,
@@ -27,14 +31,17 @@ from penstock.columns.packets import (
     TICK,
     message,
     messages_in,
+    packets,
     table_in,
 )
+from penstock.core.step import StepSpec
 from penstock.kinds.classes import Classes
-from penstock.kinds.frame import Reducer, frame_of
+from penstock.kinds.frame import Reducer, Stays, frame_of, homes
 from penstock.kinds.side import Sides
 from penstock.spark.follow import StepStart
 from penstock.spark.tick import Status, Tick
 
+NOTHING = PACKET.empty_table()
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SPARE = 256 << 20
 """Bytes that a worker may keep of one micro-batch for the next; only a seed takes more."""
@@ -46,6 +53,16 @@ def held() -> int:
     """Bytes of memory that this process alone has, but for files."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
     return (int(resident) - int(shared)) * PAGE
+
+
+def belongs(step: StepSpec, shard: int, shards: Sequence[int]) -> Stays:
+    """Which parts of a shard stay there once a state is cut into other shards."""
+
+    def stays(parts: pa.Table) -> Bools:
+        mine: Bools = np.asarray(shards)[homes(step, parts, len(shards))] == shard
+        return mine
+
+    return stays
 
 
 class StateHost(StatefulProcessor):
@@ -86,11 +103,17 @@ class StateHost(StatefulProcessor):
         parts, seed = (table_in(received, kind, schema) for kind in (PARTIAL, SEED))
         excluded = received.filter(pc.equal(received["kind"], EXCLUDED))
         del received, frames
-        reduced = reducer.reduce(tick.advance, parts, seed)
+        advance, moved, since = tick.advance(shard), NOTHING, time.perf_counter()
+        if tick.at.moves:
+            given, reduced = reducer.give(advance, belongs(step, shard, tick.at.moves))
+            moved = packets(shard, MOVED, given)
+        else:
+            reduced = reducer.reduce(advance, parts, seed)
+        busy = time.perf_counter() - since
         found = ((LATE, reduced.late), (ANSWER, reduced.answers))
         out = [self.hand(shard, kind, results, tick, start) for kind, results in found]
-        status = Status.of(tick, reduced, classes)
-        out += [excluded, message(shard, STATUS, status.to_json())]
+        status = Status.of(tick, reduced, classes, busy)
+        out += [excluded, moved, message(shard, STATUS, status.to_json())]
         del parts, seed, reduced
         yield pa.concat_tables(out).to_pandas()
         self._let_go()

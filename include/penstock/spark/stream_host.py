@@ -38,6 +38,7 @@ from penstock.spark.load import Progress
 from penstock.spark.pulse import Pulse
 from penstock.spark.query import LogQuery
 from penstock.spark.registered import NOTHING, facts
+from penstock.spark.rescaler import Rescaler
 from penstock.spark.running import Linked, wanted
 from penstock.spark.session import end_of
 from penstock.spark.shed import ShedWatch
@@ -66,7 +67,8 @@ class StreamHost:
         home: where relative places start.
         clock: tells when something was published.
         pulse: told how it goes.
-        shards: into how many the state of each step is to be cut; 0: as it is, or a core each.
+        shards: into how many a state is to be cut that its step says nothing of; 0: as it is, or a
+            core each.
         linked: whose steps run; none: those of the pipeline.
     """
 
@@ -87,8 +89,9 @@ class StreamHost:
         self.linked: Linked = linked or (lambda: [pipeline])
         self.door = entrance(tables, pipeline, home, clock, SparkCrew(spark))
         self.ingest = Ingest(self.door, pipeline.name, pulse)
-        self.hosted = Hosted(tables, self._query, pulse, TOGETHER)
+        self.hosted = Hosted(tables, clock, self._query, pulse, TOGETHER)
         self.register = Register(tables, clock)
+        self.rescaler = Rescaler(tables, self.hosted, clock, lambda: self.door.next_seq)
         self._bounds: Bounds | None = None
         self._watchdog = Watchdog()
         self._sheds: ShedWatch | None = None
@@ -190,6 +193,7 @@ class StreamHost:
         self._follow_due = now + FOLLOW_SECONDS
         if self.hosted.follow(self._asked(), again=not self._ends()):
             self._serve()
+        self.rescaler.look()
         self._say(facts(self._linked(), self.hosted))
 
     def _say(self, what: Mapping[str, Rows]) -> None:

@@ -21,6 +21,7 @@ class Tick:
         at: where the step stands after it.
         size: records at which the micro-batch takes no further block.
         size_reason: for another size than before; empty: it is the same.
+        fresh: shards that hold nothing of it yet, but what they get.
     """
 
     step: str
@@ -29,13 +30,17 @@ class Tick:
     at: StepOffset
     size: int
     size_reason: str
+    fresh: tuple[int, ...] = ()
 
-    @property
-    def advance(self) -> Advance:
-        """What it is to the step's state."""
+    def advance(self, shard: int) -> Advance:
+        """What it is to a shard of the step's state."""
         at = self.at
         return Advance(
-            at.number == 0, self.since, at.state.watermark, Marks.from_text(at.marks), at.number
+            at.number == 0 or shard in self.fresh,
+            self.since,
+            at.state.watermark,
+            Marks.from_text(at.marks),
+            at.number,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -47,12 +52,14 @@ class Tick:
             "at": self.at.to_json(),
             "size": self.size,
             "size_reason": self.size_reason,
+            "fresh": self.fresh,
         }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
-        return cls(**{**content, "at": StepOffset.from_json(content["at"])})
+        fresh, at = tuple(content["fresh"]), StepOffset.from_json(content["at"])
+        return cls(**{**content, "at": at, "fresh": fresh})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ class Status:
         classes: of records; what the mapper tells stands with one of its part's shards.
         compared: as the reducer counts them.
         shed_pairs: of the late ones those that were shed.
+        kept: rows of its state, or some more.
+        busy: seconds that the reducer took.
     """
 
     tick: Tick
@@ -74,13 +83,16 @@ class Status:
     classes: Classes
     compared: int | None = None
     shed_pairs: int = 0
+    kept: int = 0
+    busy: float = 0.0
 
     @classmethod
-    def of(cls, tick: Tick, reduced: Reduced, classes: Classes) -> Self:
+    def of(cls, tick: Tick, reduced: Reduced, classes: Classes, busy: float) -> Self:
         """What a reducer's results are counted as."""
         classes.add(reduced.classes.message())
         pairs = reduced.open_pairs, reduced.late_pairs, reduced.answered_pairs
-        return cls(tick, *pairs, classes, reduced.compared, reduced.shed_pairs)
+        more = reduced.compared, reduced.shed_pairs, reduced.kept
+        return cls(tick, *pairs, classes, *more, busy)
 
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""
@@ -90,6 +102,8 @@ class Status:
             "classes": self.classes.message(),
             "compared": self.compared,
             "shed": self.shed_pairs,
+            "kept": self.kept,
+            "busy": self.busy,
         }
 
     @classmethod
@@ -97,4 +111,5 @@ class Status:
         """Read back what ``to_json`` gave."""
         classes = Classes(**content["classes"])
         told = Tick.from_json(content["tick"]), *content["pairs"]
-        return cls(*told, classes, content["compared"], content["shed"])
+        more = (content[name] for name in ("compared", "shed", "kept", "busy"))
+        return cls(*told, classes, *more)

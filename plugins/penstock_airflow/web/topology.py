@@ -8,6 +8,8 @@ from penstock.config.kept import catalog_in_force
 from penstock.config.linked import LinkedPipeline
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.lake.log.rescalings import Rescaling, rescalings
+from penstock.lake.storage.tables import Tables
 from penstock.lake.topology.plan import Change, Outlook, What
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
@@ -17,6 +19,8 @@ from penstock.runtime.streams.paths import StreamPaths
 COLUMNS, WIDE = (0, 330, 660), 270
 """Where logs, runs and pipelines are in the picture, and how wide, in its own units."""
 LINE, EDGE, GAP = 16, 8, 14
+SHOWN = 10
+"""Rescalings."""
 LONGEST = 42
 """Letters that fit into a box."""
 RUNS, STILL, RESTS = "runs", "still", "rests"
@@ -65,6 +69,7 @@ class View:
         width, height: of it.
         changes: what files ask for that is not so yet.
         held: pipelines whose edit waits for approval.
+        rescalings: the newest ones, with the log of each.
     """
 
     boxes: list[Box]
@@ -73,6 +78,7 @@ class View:
     height: int
     changes: list[Change]
     held: list[str]
+    rescalings: list[tuple[str, Rescaling]]
 
 
 def view(settings: Settings) -> View:
@@ -84,9 +90,11 @@ def view(settings: Settings) -> View:
     for log in sorted(depths, key=lambda name: (depths[name], name)):
         picture.add(log, [each for each in pipelines if each.log == log])
     changes = [change for change in outlook.changes if change.what is not What.STAYS]
+    made = [(log, each) for log in depths for each in rescalings(Tables(settings.lake_uri, log))]
     return View(
-        picture.boxes, picture.edges, COLUMNS[-1] + WIDE, picture.bottom, changes, [*outlook.held]
-    )
+        picture.boxes, picture.edges, COLUMNS[-1] + WIDE, picture.bottom, changes, [*outlook.held],
+        sorted(made, key=lambda each: each[1].at, reverse=True)[:SHOWN],
+    )  # fmt: skip
 
 
 def _depth(pipeline: Pipeline) -> int:
@@ -168,12 +176,17 @@ def _run(run: str, kind: str, known: StreamStatus) -> tuple[str, list[str]]:
         return RESTS, [run, f"{kind}: does not run"]
     if figures.get("error"):
         return STILL, [run, f"{kind}: stands still", str(figures["error"])]
-    said = [run, f"{kind}: runs"]
+    tasks = figures.get("tasks")
+    said = [run, f"{kind}: runs" + (f" in {_counted(tasks, 'task')}" if tasks else "")]
     if "through_seq" in figures:
         said.append(
             f"up to record {figures['through_seq'] + 1:,}, K {figures['slack_seconds']:g} s"
         )
     return RUNS, said
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _short(text: str) -> str:

@@ -115,7 +115,7 @@ FIELDS = {
     kind: own | ({"streams", "above"} if kind in KINDS else set()) for kind, own in FIELDS.items()
 }
 MEANS_NOTHING: dict[Any, set[str]] = {
-    kind: {"name", "slack", "shed", "guest", "run"} for kind in KINDS
+    kind: {"name", "slack", "shed", "guest", "run", "parallelism"} for kind in KINDS
 }
 MEANS_NOTHING[JoinSpec] |= {"observed", "queries"}  # what else it names; that there are any counts
 CODE = Program("Code", "class Code: pass", "p.py")

@@ -70,7 +70,7 @@ PROBLEMS = {
         "p.yaml:5  steps.last_seen.measures  is missing. Add measures: By name: count(*),"
         " count(x), sum(x), avg(x), min(x), max(x), median(x), quantile(x, 0.9).",
         "p.yaml:8  steps.last_seen.columns  unknown key. Known: kind, stream, keys, where, slack,"
-        " quality, apart, shed, window, measures"]),
+        " quality, apart, parallelism, shed, window, measures"]),
     "no key": ("    keys: [plate]\n", "", [
         "p.yaml:5  steps.last_seen.keys  is missing. Add keys: Columns answered for."]),
     "no key at all": ("[plate]", "[]", [
@@ -78,7 +78,7 @@ PROBLEMS = {
         ]),
     "a key of the other kind": ("columns: [site", "measures: {n: count(*)}\n    columns: [site", [
         "p.yaml:8  steps.last_seen.measures  unknown key. Known: kind, stream, keys, where, slack,"
-        " quality, apart, shed, every, columns"]),
+        " quality, apart, parallelism, shed, every, columns"]),
     "a column that is not there": ("[site, seen]", "[site, sene]", [
         "p.yaml:8  steps.last_seen.columns  sene is not declared under columns"
         " (declared: delay, plate, seen, site)"]),

@@ -23,6 +23,15 @@ ValueError: bad block 7
 \tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)
 """
 
+CALL = """Traceback (most recent call last):
+  File "py4j/protocol.py", line 1, in get_return_value
+py4j.protocol.Py4JJavaError: An error occurred while calling o466.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:1)
+Caused by: org.apache.spark.SparkException: Job aborted: all executors are lost
+\tat org.apache.spark.security.SocketAuthServer.run(SocketAuthServer.scala:91)
+"""
+
 
 @pytest.mark.parametrize(
     ("failed", "line"),
@@ -33,6 +42,9 @@ ValueError: bad block 7
             "Timed out while waiting for the Python worker",
         ),
         (Captured(QUERY, Captured(WORKER)), "ValueError: bad block 7"),
+        (Captured(QUERY, Captured(CALL)),
+         "org.apache.spark.SparkException: Job aborted: all executors are lost"),
+        (Captured(CALL.splitlines()[0] + "\n" + CALL.splitlines()[2]), CALL.splitlines()[2]),
         (Captured(QUERY, Captured("Python worker exited unexpectedly (crashed)",
                                   Captured("java.io.EOFException"))),
          "Python worker exited unexpectedly (crashed)"),

@@ -7,12 +7,19 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.shares import shared
 from penstock.core.clock import SystemClock
 from penstock.lake.history.registry import end_step
+from penstock.lake.log.register import Register
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.topology.plan import Change, What, planned
 from tests.guests import guest, log_of
 from tests.lakes import ROWS, Lake
 from tests.streams import write_jsonl
+
+STEPS = [
+    {"run": run, "kind": "aggregate", "fingerprint": "", "query": "together", "epoch": 0,
+     "generation": 0, "state": "runs", "why": ""}
+    for run in ("s", "g.s")
+]  # fmt: skip
 
 
 def changes(lake: Lake, *pipelines: Pipeline, known: bool = True) -> dict[str, Change]:
@@ -80,6 +87,22 @@ def test_another_definition_is_rebuilt_and_another_slack_waits_otherwise(tmp_pat
     assert (found["g.s"].what, found["g.s"].records) == (What.REBUILT, len(ROWS))
     assert (found["h.s"].what, found["h.s"].records) == (What.WAITS, 0)
     assert found["h.s"].because == "slack fixed in place of max_delay"
+
+
+def test_another_number_of_tasks_reads_nothing(tmp_path: Path) -> None:
+    lake = log_of(tmp_path)
+    ran(lake, guest(lake, "g", "codes"))
+    edited = guest(lake, "g", "codes", parallelism=3).pipeline
+    assert changes(lake, lake.pipeline, edited)["g.s"].what is What.STAYS, "nothing runs"
+    steps = [row | {"tasks": 2} for row in STEPS]
+    Register(lake.tables, lake.clock).say({"steps": steps})
+    found = changes(lake, lake.pipeline, edited)
+    assert (found["g.s"].what, found["g.s"].records) == (What.RESCALED, 0)
+    assert (found["g.s"].because, found["p.s"].what) == ("from 2 tasks to 3", What.STAYS)
+    mate = guest(lake, "h", "codes", parallelism=2).pipeline
+    assert changes(lake, lake.pipeline, edited, mate)["g.s"].because == "from 2 tasks to 3"
+    fewer = guest(lake, "g", "codes").pipeline
+    assert changes(lake, lake.pipeline, fewer, mate)["g.s"].what is What.STAYS
 
 
 def test_what_no_file_asks_for_ends_until_it_is_removed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from penstock.kinds.classes import Classes
 from penstock.kinds.custom.changes import changes, merged
 from penstock.kinds.custom.spec import CustomSpec
 from penstock.kinds.custom.wire import COUNTED, REDUCED, SPAN, Wire
-from penstock.kinds.frame import Advance, Reduced, State
+from penstock.kinds.frame import Advance, Reduced, State, Stays, unmoved
 from penstock.kinds.keyed.runs import HASH, Manifest
 from penstock.kinds.keyed.state import KeyedState
 from penstock.kinds.side import Sides
@@ -52,13 +52,20 @@ class Reducer:
         else:
             told, waits = self._parted(parts, advance.since)
         answers = self._told(kept, told, advance.marks)
-        self.state.add(advance, kept, told)
+        held = self.state.add(advance, kept, told).rows
         if self.wire.step.by_span:
-            self.waiting.add(advance, waiting, waits)
+            held += self.waiting.add(advance, waiting, waits).rows
         records = int(np.asarray(parts[COUNTED]).sum())
         classes = Classes()
         classes.count(records, np.empty(0, np.int64), 0)
-        return Reduced(self.wire.late.empty_table(), answers, 0, 0, records, classes)
+        return Reduced(self.wire.late.empty_table(), answers, 0, 0, records, classes, kept=held)
+
+    def give(self, advance: Advance, stays: Stays) -> tuple[pa.Table, Reduced]:
+        """Keep no more what belongs to another shard from now on."""
+        states = [self.state, *([self.waiting] if self.wire.step.by_span else [])]
+        given = [state.give(advance, self.wire.parts, stays) for state in states]
+        moved = pa.concat_tables([rows for rows, _ in given])
+        return moved, unmoved(self.wire, 0, sum(held for _, held in given))
 
     def _told(self, kept: Manifest, told: pa.Table, marks: Marks) -> pa.Table:
         hashes = np.unique(np.asarray(told[HASH]))

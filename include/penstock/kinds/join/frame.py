@@ -7,4 +7,7 @@ from penstock.kinds.join.reach import lefts_of, rights_of, since
 from penstock.kinds.join.reducer import Reducer
 from penstock.kinds.join.wire import Wire
 
-FRAME = Frame(columns_of, since, Wire, Mapper, Reducer, again, cells, (rights_of, lefts_of))
+FRAME = Frame(
+    columns_of, since, Wire, Mapper, Reducer, again, cells, lambda step: bool(step.keys),
+    (rights_of, lefts_of),
+)  # fmt: skip

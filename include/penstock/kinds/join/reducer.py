@@ -1,5 +1,6 @@
 """Reduce: each record is compared with those before it that are kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from penstock.columns.arrays import Bools, Longs
 from penstock.columns.types import INSTANT
 from penstock.columns.windows import panes_of
 from penstock.kinds.classes import Classes
-from penstock.kinds.frame import Advance, Reduced, State
+from penstock.kinds.frame import Advance, Reduced, State, Stays, unmoved
 from penstock.kinds.join.reach import counted, kept, left_kept, right_kept
 from penstock.kinds.join.search import Pairs, Search
 from penstock.kinds.join.spec import QUERIES, SEQS, TIMES, JoinSpec
@@ -52,7 +53,7 @@ class Reducer:
         marks = counted(self.step.window, advance.marks.at(search.seqs[known:]))
         found = self._timely(search, known, marks)
         self.mark = advance.watermark
-        self.state.add(advance, manifest, parts)
+        held = self.state.add(advance, manifest, parts).rows
         home = (search.roles[known:] & AT_HOME) > 0
         missed = home & search.whole[known:] & (search.times[known:] < marks)
         late = known + np.flatnonzero(missed)
@@ -62,7 +63,14 @@ class Reducer:
         return Reduced(
             late_records(self.wire, pool, late, shed), pairs(self.wire, pool, found),
             0, len(late), count - len(late), classes, search.compared, int(shed.sum()),
+            kept=held,
         )  # fmt: skip
+
+    def give(self, advance: Advance, stays: Stays) -> tuple[pa.Table, Reduced]:
+        """Keep no more what belongs to another shard from now on."""
+        self.mark = advance.watermark
+        moved, held = self.state.give(advance, self.wire.parts, stays)
+        return self._kept(moved), replace(unmoved(self.wire, 0, held), compared=0)
 
     def _timely(self, search: Search, known: int, marks: Longs) -> Pairs:
         """Pairs with a record from row ``known`` on: the one before is kept where it stands."""

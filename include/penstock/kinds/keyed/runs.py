@@ -72,6 +72,11 @@ class Manifest:
     merged: tuple[tuple[int, str], ...] = ()
     folder: str = field(default_factory=lambda: uuid.uuid4().hex)
 
+    @property
+    def rows(self) -> int:
+        """That it holds, merged or not."""
+        return sum(run.rows for run in self.runs)
+
 
 class Runs:
     """Reads and writes the runs of one shard of a step.

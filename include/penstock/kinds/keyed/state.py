@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
-from penstock.kinds.frame import Advance, State, write_state
+from penstock.kinds.frame import Advance, State, Stays, write_state
 from penstock.kinds.keyed.runs import Manifest, Runs
 
 MANIFEST = (0, 0)
@@ -57,6 +58,26 @@ class KeyedState:
         """Rows of all keys."""
         return self.runs.rows(manifest, schema)
 
-    def add(self, advance: Advance, manifest: Manifest, fresh: pa.Table) -> None:
-        """Keep the rows of a micro-batch, too, merged or not."""
-        write_state(self.state, self.at, lambda: self.runs.added(manifest, fresh, advance.number))
+    def add(self, advance: Advance, manifest: Manifest, fresh: pa.Table) -> Manifest:
+        """Keep the rows of a micro-batch, too, merged or not; the runs after it."""
+        after = manifest
+
+        def write() -> Manifest:
+            nonlocal after
+            after = self.runs.added(manifest, fresh, advance.number)
+            return after
+
+        write_state(self.state, self.at, write)
+        return after
+
+    def give(self, advance: Advance, schema: pa.Schema, stays: Stays) -> tuple[pa.Table, int]:
+        """Keep only what stays.
+
+        Returns:
+            The other rows, and how many all are.
+        """
+        manifest = self.opened(advance, schema.empty_table())
+        rows = self.runs.rows(manifest, schema)
+        mine = pa.array(stays(rows))
+        self.add(advance, self.runs.emptied(manifest, advance.number), rows.filter(mine))
+        return rows.filter(pc.invert(mine)), rows.num_rows

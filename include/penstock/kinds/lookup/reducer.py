@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from penstock.columns.types import INSTANT
 from penstock.columns.windows import panes_of
 from penstock.kinds.classes import Classes
-from penstock.kinds.frame import Advance, Reduced, State
+from penstock.kinds.frame import Advance, Reduced, State, Stays, unmoved
 from penstock.kinds.keyed.late import late_records
 from penstock.kinds.keyed.runs import HASH, SEQ, TIME
 from penstock.kinds.keyed.state import KeyedState
@@ -46,14 +46,19 @@ class Reducer:
         pool = pa.concat_tables([before, parts])
         fresh = np.arange(before.num_rows, pool.num_rows)
         told = Search(self.step, pool, self.sides).found(fresh)
-        self.state.add(advance, manifest, parts)
+        held = self.state.add(advance, manifest, parts).rows
         late, on_time = len(told.late), len(fresh) - len(told.late)
         classes = Classes()
         classes.count(len(fresh), np.asarray(pool[TIME])[told.late], 0)
         return Reduced(
             late_records(self.wire, pool, told.late), alarms(self.wire, pool, told),
-            0, late, on_time, classes,
+            0, late, on_time, classes, kept=held,
         )  # fmt: skip
+
+    def give(self, advance: Advance, stays: Stays) -> tuple[pa.Table, Reduced]:
+        """Keep no more what belongs to another shard from now on."""
+        moved, held = self.state.give(advance, self.wire.parts, stays)
+        return moved, unmoved(self.wire, 0, held)
 
 
 def alarms(wire: Wire, pool: pa.Table, told: Found) -> pa.Table:

@@ -16,7 +16,7 @@ from penstock.columns.arrays import Longs
 from penstock.columns.packets import packed, unpacked
 from penstock.columns.windows import closed_of, windows_a_pane
 from penstock.core.step import StepSpec
-from penstock.kinds.frame import Advance, Reduced, State, write_state
+from penstock.kinds.frame import Advance, Reduced, State, Stays, unmoved, write_state
 from penstock.kinds.windowed.mapper import to_windows, told_apart
 from penstock.kinds.windowed.wire import Wire
 from penstock.kinds.wire import SHED
@@ -28,10 +28,14 @@ INDEX = (0, -1)
 
 @dataclass(slots=True)
 class Bucket:
-    """What the index knows of a bucket: its parts, and its (record, window) pairs still open."""
+    """What the index knows of a bucket: its parts, its (record, window) pairs still open, its rows.
+
+    Rows that a merge would make one count as several.
+    """
 
     parts: list[int]
     pairs: int = 0
+    rows: int = 0
 
 
 class Reducer:
@@ -67,8 +71,27 @@ class Reducer:
         open_pairs = sum(b.pairs for b in index.values())
         shed = pairs_of(late.filter(pc.equal(late[SHED.name], 1)))
         return Reduced(
-            late, answers, open_pairs, pairs_of(late), pairs_of(answers), shed_pairs=shed
-        )
+            late, answers, open_pairs, pairs_of(late), pairs_of(answers), shed_pairs=shed,
+            kept=sum(b.rows for b in index.values()),
+        )  # fmt: skip
+
+    def give(self, advance: Advance, stays: Stays) -> tuple[pa.Table, Reduced]:
+        """Keep no more what belongs to another shard from now on."""
+        index = self._load()
+        held = [self._content(bucket, known) for bucket, known in index.items()]
+        rows = self._open(pa.concat_tables([self.wire.parts.empty_table(), *held]),
+                          advance.watermark)  # fmt: skip
+        mine = pa.array(stays(rows))
+
+        def write() -> dict[int, Bucket]:
+            self.buckets.clear()
+            left = dict[int, Bucket]()
+            self._add(left, rows.filter(mine), advance.watermark)
+            return left
+
+        write_state(self.buckets, INDEX, write)
+        pairs = sum(b.pairs for b in index.values())
+        return rows.filter(pc.invert(mine)), unmoved(self.wire, pairs, rows.num_rows)
 
     def _load(self) -> dict[int, Bucket]:
         stored = self.buckets.getValue(INDEX)
@@ -119,7 +142,7 @@ class Reducer:
         content = self._open(content, watermark)
         known = index[bucket]
         if content.num_rows and len(known.parts) < MANY_PARTS:
-            known.pairs = self._pairs(content)
+            known.pairs, known.rows = self._pairs(content), content.num_rows
             return
         for part in known.parts:
             self.buckets.removeKey((bucket, part))
@@ -151,6 +174,7 @@ class Reducer:
         self.buckets.updateValue((bucket, part), (packed(content),))
         known.parts.append(part)
         known.pairs += self._pairs(content)
+        known.rows += content.num_rows
 
     def _open(self, partials: pa.Table, watermark: int) -> pa.Table:
         """Rows with a window still open, and in ``closed`` how many are not, by now."""

@@ -61,9 +61,13 @@ class Checkpoint:
 
     @property
     def shards(self) -> int:
-        """Into how many shards the state of each step is cut here; 0: none has begun."""
-        known = (step for offset in self.logged.values() for step in offset.steps.values())
-        return max((len(step.shards) for step in known), default=0)
+        """Into how many a state is cut here, unless its step says how many; 0: none has begun."""
+        return max((offset.shards for offset in self.logged.values()), default=0)
+
+    def shards_of(self, step: str, generation: int) -> int:
+        """Into how many that of one is cut here, or will be; 0: it has not begun."""
+        at = self._at(max(self.logged, default=-1), step, generation)
+        return 0 if at is None else len(at.moves or at.shards)
 
     @property
     def usable(self) -> bool:

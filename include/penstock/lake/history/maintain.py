@@ -16,6 +16,7 @@ from penstock.lake.cluster.load import load_spec
 from penstock.lake.history.checkpoint import drop_former_checkpoints
 from penstock.lake.history.thinning import thin
 from penstock.lake.log.register import SPECS
+from penstock.lake.log.rescalings import rescalings_spec
 from penstock.lake.storage.commit import BY_HAND, KEEP_HOURS, Table, checkpoint, writer
 from penstock.lake.storage.damage import require_whole
 from penstock.lake.storage.durable import sync_commits
@@ -58,7 +59,7 @@ def specs_of(tables: Tables, pipeline: Pipeline) -> dict[str, TableSpec]:
         "merges": tables.merges(),
         "load": load_spec(tables),
         "executors": executors_spec(tables),
-        **{spec.name: spec for spec in (of(tables) for of in SPECS)},
+        **{spec.name: spec for spec in (of(tables) for of in (*SPECS, rescalings_spec))},
     }
     specs |= {f"side/{name}": tables.side(side) for name, side in pipeline.side_tables.items()}
     for step in pipeline.specs:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from penstock.core.batch_size import BatchSize
 from penstock.core.slack import WatermarkState
 
-FORM = 11
+FORM = 12
 """Of what a checkpoint holds: offsets and the reducer's state. Raise it with any change of either:
 a checkpoint of another form is not gone on with, but rebuilt from the log."""
 
@@ -30,6 +30,7 @@ class StepOffset:
         shards: ids of the keys that hold the step's state.
         marks: watermarks of the micro-batch at which windows close, as text.
         coverage: of the windows that the micro-batch measured; none: there was none.
+        moves: ids of the keys that hold it from the next micro-batch on; empty: the same.
     """
 
     generation: int
@@ -41,6 +42,7 @@ class StepOffset:
     shards: tuple[int, ...]
     marks: str = ""
     coverage: dict[str, Any] | None = None
+    moves: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Of plain values."""
@@ -49,8 +51,9 @@ class StepOffset:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
-        state, shards = WatermarkState(**content["state"]), tuple(content["shards"])
-        return cls(**{**content, "state": state, "shards": shards})
+        own = {"state": WatermarkState(**content["state"])}
+        ids = {name: tuple(content[name]) for name in ("shards", "moves")}
+        return cls(**{**content, **own, **ids})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,13 @@ class Offset:
         steps: by name; one that has no micro-batch yet is not there.
         size: by which the micro-batch that ends here was cut; none: it is the first of the query.
         reason: for another size than before; empty: it is the same.
+        shards: into how many the state of a step is cut that says nothing of it; 0: none began.
     """
 
     steps: Mapping[str, StepOffset] = field(default_factory=dict)
     size: BatchSize | None = None
     reason: str = ""
+    shards: int = 0
 
     def of(self, step: str, generation: int) -> StepOffset | None:
         """Where a generation stands; none: it has not begun here."""
@@ -76,7 +81,8 @@ class Offset:
         """Of plain values."""
         steps = {name: step.to_json() for name, step in self.steps.items()}
         size = None if self.size is None else self.size.to_json()
-        return {"form": FORM, "steps": steps, "size": size, "reason": self.reason}
+        more = {"reason": self.reason, "shards": self.shards}
+        return {"form": FORM, "steps": steps, "size": size, **more}
 
     @classmethod
     def from_json(cls, content: "str | Mapping[str, Any]") -> Self:
@@ -90,4 +96,4 @@ class Offset:
             raise ValueError(f"no offset of form {FORM}")
         steps = {name: StepOffset.from_json(step) for name, step in found["steps"].items()}
         size = None if found["size"] is None else BatchSize.from_json(found["size"])
-        return cls(steps, size, found["reason"])
+        return cls(steps, size, found["reason"], found["shards"])

@@ -54,12 +54,14 @@ class Begun:
     Attributes:
         checkpoint: its folder.
         generations: by the name of their step.
-        shards: into how many the state of each is cut; 0: as many as suit.
+        shards: into how many a state is cut, unless its step says how many; 0: as many as suit.
+        cut: into how many the state of each step is cut already; 0: it begins.
     """
 
     checkpoint: str
     generations: Mapping[str, Generation]
     shards: int
+    cut: Mapping[str, int]
 
 
 class Registry:
@@ -87,9 +89,9 @@ class Registry:
         for query, steps in (self.pipeline.queries if queries is None else queries).items():
             self.start(query, steps)
 
-    def join(self, step: StepSpec) -> Generation:
+    def join(self, step: StepSpec, reason: str = JOINS) -> Generation:
         """Begin a step in a query that runs: its state is new there, or rebuilt from the log."""
-        return self._generation(step, None, JOINS)[0]
+        return self._generation(step, None, reason)[0]
 
     def start(self, query: str, steps: Sequence[StepSpec]) -> Begun:
         """Go on with each step where that is a plain continuation, else with a new generation.
@@ -108,7 +110,10 @@ class Registry:
         place = found.uri if stays else next_checkpoint(self.tables, query)
         create(place)  # after the generations: whoever starts next finds both, or begins anew
         shards = (found.shards if stays else 0) or self.shards
-        return Begun(place, {name: generation for name, (generation, _) in began.items()}, shards)
+        begun = {name: generation for name, (generation, _) in began.items()}
+        cut = {name: found.shards_of(name, generation.number) if stays else 0
+               for name, generation in begun.items()}  # fmt: skip
+        return Begun(place, begun, shards, cut)
 
     def _generation(
         self, step: StepSpec, checkpoint: Checkpoint | None, reason: str

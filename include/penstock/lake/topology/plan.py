@@ -15,6 +15,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.shares import Share, shared, shares_of
 from penstock.control.spoken import spoken
+from penstock.core.parallelism import EVERY, joint
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
@@ -25,6 +26,7 @@ from penstock.lake.history.standing import ever_run
 from penstock.lake.log.blocks import decisions_of, newest_seq
 from penstock.lake.log.freezes import frozen
 from penstock.lake.log.proposed import declared
+from penstock.lake.log.register import steps_spec
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.spec import logs_in
@@ -38,6 +40,7 @@ class What(StrEnum):
     SHARES = "shares"
     REBUILT = "is rebuilt"
     WAITS = "waits otherwise"
+    RESCALED = "is rescaled"
     ENDS = "ends"
     STAYS = "stays"
 
@@ -124,16 +127,22 @@ class _OfLog:
         self.records = newest_seq(tables) - frozen(tables).seq
         self.rate = _rate(tables)
         self.decisions = Table(tables.decisions())
+        runs = read_table(Table(steps_spec(tables)), ["run", "tasks"]).to_pylist()
+        self.tasks: dict[str, int] = {row["run"]: row["tasks"] for row in runs}
 
     def changes(self, pipelines: Sequence[Pipeline]) -> list[Change]:
         found, first = list[Change](), dict[str, str]()
+        asked: dict[str, int] = {}
+        for step in (step for pipeline in pipelines for step in pipeline.specs):
+            asked[step.id] = joint(step.parallelism, asked.get(step.id, EVERY))
         for pipeline in sorted(pipelines, key=lambda each: (each.name != self.log, each.name)):
             for step in pipeline.specs:
-                found.append(self._of(pipeline.name, step, first.get(step.id, "")))
+                mate, tasks = first.get(step.id, ""), asked[step.id]
+                found.append(self._of(pipeline.name, step, mate, tasks))
                 first.setdefault(step.id, f"{pipeline.name}.{step.name}")
         return [*found, *self._ends(first.keys())]
 
-    def _of(self, pipeline: str, step: StepSpec, mate: str) -> Change:
+    def _of(self, pipeline: str, step: StepSpec, mate: str, asked: int) -> Change:
         said = (self.log, pipeline, step.name, step.id)
         if mate and self.known.get((pipeline, step.name)) == step.id:
             return Change(*said, What.STAYS, f"has the run of {mate}")
@@ -145,9 +154,15 @@ class _OfLog:
             return self._reads(said, What.STARTS, f"{because}; with stream__{pipeline}")
         if past[-1].fingerprint != step.fingerprint:
             return self._reads(said, What.REBUILT, "means something else than before")
+        return self._goes_on(said, step, asked)
+
+    def _goes_on(self, said: tuple[str, str, str, str], step: StepSpec, asked: int) -> Change:
+        """Of a step that means what it meant."""
         former = declared(decisions_of(self.decisions, step.id))
         if former is not None and former != step.slack:
             return Change(*said, What.WAITS, _waits(former, step.slack))
+        if asked > 0 and 0 < (tasks := self.tasks.get(step.id, 0)) != asked:
+            return Change(*said, What.RESCALED, f"from {tasks} tasks to {asked}")
         return Change(*said, What.STAYS, "")
 
     def _reads(self, said: tuple[str, str, str, str], what: What, because: str) -> Change:

@@ -7,7 +7,8 @@ from penstock.lake.topology.plan import Change, Outlook, What
 from penstock.runtime.terminal.words import NOTHING, put, table
 
 COLOURS = {What.STARTS: "green", What.SHARES: "green", What.REBUILT: "yellow",
-           What.WAITS: "yellow", What.ENDS: "red", What.STAYS: "dim"}  # fmt: skip
+           What.WAITS: "yellow", What.RESCALED: "yellow",
+           What.ENDS: "red", What.STAYS: "dim"}  # fmt: skip
 
 
 def show_plan(outlook: Outlook, out: Console) -> None:

@@ -1,0 +1,51 @@
+"""How a step's state gets into another number of shards: it moves, or is rebuilt from the log.
+
+Source: EMR (OPAP) drains a step and starts it with the other number; RTMR moves what belongs to
+another owner. Which costs less is known of neither beforehand, so both are predicted.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MOVED_A_SECOND, READ_A_SECOND = 1_000_000.0, 250_000.0
+"""Rows of a state that shards look through and write; records that are read and reduced."""
+MOST_MOVED = 4_000_000
+"""Rows of a state that go through the driver's memory at once."""
+
+
+class Way(StrEnum):
+    """How a state gets there."""
+
+    MOVE = "move"
+    REBUILD = "rebuild"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What either way is predicted to take.
+
+    Attributes:
+        move: seconds; none: the state cannot move.
+        rebuild: seconds.
+    """
+
+    move: float | None
+    rebuild: float
+
+    @property
+    def way(self) -> Way:
+        """That which takes less."""
+        return Way.MOVE if self.move is not None and self.move <= self.rebuild else Way.REBUILD
+
+
+def predicted(kept: int, records: int, pace: float, *, by_key: bool) -> Outlook:
+    """What either way will take, until the step has sealed a micro-batch with all of its shards.
+
+    Args:
+        kept: rows of the state.
+        records: of the log that a rebuild reads.
+        pace: seconds that a micro-batch takes: a move takes two, a rebuild one.
+        by_key: whether each row belongs to one shard; else it cannot move.
+    """
+    move = 2 * pace + kept / MOVED_A_SECOND if by_key and kept <= MOST_MOVED else None
+    return Outlook(move, pace + records / READ_A_SECOND)
