@@ -1,0 +1,285 @@
+"""What happens to a topology under fire: files come, go and change, streams stop, processes die."""
+
+import contextlib
+import io
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import yaml
+from rich.console import Console
+
+from penstock.config.kept import catalog_in_force, keep
+from penstock.config.settings import Settings, child_environment
+from penstock.core.errors import PenstockError
+from penstock.core.request import Job, JobRequest
+from penstock.runtime.streams import control, links
+from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.streams.processes import marked
+from penstock.runtime.streams.spec import StreamSpec, environment_of
+from penstock.runtime.terminal.removal import remove_pipeline
+from tests.soak.faults import role_of
+from tests.soak.logs import Log
+
+NAMES = ("ants", "bees", "cats", "dogs", "eels")
+BROKEN = "steps: ["
+TRIES = 5
+CHANGES = {"add": 4, "remove": 2, "edit": 4, "rescale": 4, "rename": 2, "break": 2,
+           "stop or start": 3, "slack": 2, "kill driver": 2, "kill JVM": 2, "kill worker": 2,
+           "kill supervisor": 1, "job": 3}  # fmt: skip
+"""What happens, and how often beside the others."""
+PARALLELISM = (None, 1, 2, 3, "auto")
+Steps = dict[str, dict[str, Any]]
+
+
+@dataclass
+class World:
+    """Files, and who is to run.
+
+    Attributes:
+        home: PENSTOCK_HOME of all processes.
+        logs: with their records.
+        draw: what is random.
+        steps: of each pipeline that stands on a log, as its file says, or last said.
+        log_of: on which.
+        running: pipelines that are to be linked.
+        sent: records in files, by log.
+        wrong: what must not be.
+    """
+
+    home: Path
+    logs: list[Log]
+    draw: random.Random
+    steps: dict[str, Steps] = field(default_factory=dict)
+    log_of: dict[str, Log] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)
+    sent: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    jobs: "dict[subprocess.Popen[bytes], str]" = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        """Of this home."""
+        return Settings(home=self.home, pipelines=self.home / "pipelines")
+
+    @cached_property
+    def stay(self) -> list[str]:
+        """Pipelines that do: those whose logs they are, and those over their answers."""
+        return [name for log in self.logs for name in (log.name, log.over) if name]
+
+    def source(self, log: Log) -> Path:
+        """Where its files come."""
+        return self.home / "source" / log.name
+
+    def begin(self) -> None:
+        """The pipelines that stay."""
+        self.settings.pipelines.mkdir(parents=True)
+        for log in self.logs:
+            self.source(log).mkdir(parents=True)
+            step = log.step | {
+                "window": {"size": log.windows[0]},
+                "slack": {"fixed": log.slacks[0]},
+            }
+            self.write(log.name, {"source": {"files": str(self.source(log)), "format": "parquet"},
+                                  "columns": log.columns, "event_time": "at",
+                                  "steps": {"own": step}})  # fmt: skip
+            top = {"keys": [log.key], "window": {"size": log.wide}, "measures": {"most": "max(n)"}}
+            if log.over:
+                self.write(log.over, {"source": {"pipeline": log.name, "step": "own"},
+                                      "columns": {log.key: "string", "n": "long"},
+                                      "steps": {"top": top}})  # fmt: skip
+        self.running |= {*self.stay}
+
+    def write(self, name: str, content: dict[str, Any] | str) -> None:
+        """Replace a file as an editor does."""
+        text = content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False)
+        new = self.settings.pipelines / f".{name}.new"
+        new.write_text(text)
+        new.replace(self.settings.pipelines / f"{name}.yaml")
+
+    def say(self, name: str) -> None:
+        """Write the file of a pipeline that stands on a log."""
+        self.write(
+            name, {"source": {"pipeline": self.log_of[name].name}, "steps": self.steps[name]}
+        )
+
+    def some_step(self, log: Log) -> dict[str, Any]:
+        """Few enough that several pipelines mean the same."""
+        where, parallelism = self.draw.choice(log.conditions), self.draw.choice(PARALLELISM)
+        return log.step | ({"where": where} if where else {}) | {
+            "window": {"size": self.draw.choice(log.windows)},
+            "slack": {"fixed": self.draw.choice(log.slacks)},
+        } | ({"parallelism": parallelism} if parallelism else {})  # fmt: skip
+
+    def change(self, what: str) -> bool:
+        """Let something happen; whether it could."""
+        if what.startswith("kill"):
+            return self._kill(what.partition(" ")[2])
+        return bool(getattr(self, f"_{what.replace(' ', '_')}")())
+
+    def _one(self) -> str:
+        return self.draw.choice(sorted(self.steps)) if self.steps else ""
+
+    def _add(self) -> bool:
+        if not (free := sorted({*NAMES} - self.steps.keys())):
+            return False
+        name, log = self.draw.choice(free), self.draw.choice(self.logs)
+        count = self.draw.choice((1, 1, 2))
+        self.log_of[name] = log
+        self.steps[name] = {f"s{n}": self.some_step(log) for n in range(count)}
+        self.say(name)
+        self.running.add(name)
+        return True
+
+    def _remove(self) -> bool:
+        """Its stream ends, its file goes; what it wrote goes as well, or stays for a while."""
+        if not (name := self._one()):
+            return False
+        self.running.discard(name)
+        links.unlink(self.settings.streams, name, "user")
+        (self.settings.pipelines / f"{name}.yaml").unlink()
+        del self.steps[name]
+        if self.draw.random() < 0.6:  # ``penstock remove``; whoever it says still runs stays
+            with contextlib.suppress(PenstockError):
+                remove_pipeline(self.settings, name, Console(file=io.StringIO()), sure=True)
+        return True
+
+    def _edit(self) -> bool:
+        if not (name := self._one()):
+            return False
+        step = self.draw.choice(sorted(self.steps[name]))
+        self.steps[name][step] = self.some_step(self.log_of[name])
+        self.say(name)
+        return True
+
+    def _some_of(self, name: str) -> dict[str, Any]:
+        return self.steps[name][self.draw.choice(sorted(self.steps[name]))]
+
+    def _slack(self) -> bool:
+        if not (name := self._one()):
+            return False
+        self._some_of(name)["slack"] = {"fixed": self.draw.choice(self.log_of[name].slacks)}
+        self.say(name)
+        return True
+
+    def _rescale(self) -> bool:
+        if not (name := self._one()):
+            return False
+        step, parallelism = self._some_of(name), self.draw.choice(PARALLELISM)
+        step.pop("parallelism", None)
+        step |= {"parallelism": parallelism} if parallelism else {}
+        self.say(name)
+        return True
+
+    def _rename(self) -> bool:
+        """A step has another name."""
+        if not (name := self._one()):
+            return False
+        step = self.draw.choice(sorted(self.steps[name]))
+        self.steps[name][f"s{self.draw.randint(10, 99)}"] = self.steps[name].pop(step)
+        self.say(name)
+        return True
+
+    def _break(self) -> bool:
+        """Or mend."""
+        if not (name := self._one()):
+            return False
+        file = self.settings.pipelines / f"{name}.yaml"
+        if file.read_text() == BROKEN:
+            self.say(name)
+        else:
+            self.write(name, BROKEN)
+        return True
+
+    def _stop_or_start(self) -> bool:
+        name = self.draw.choice((*(log.name for log in self.logs), *sorted(self.steps)))
+        if name in self.running:
+            self.running.discard(name)
+            links.unlink(self.settings.streams, name, "user")
+        else:
+            self.running.add(name)
+        return True
+
+    def _kill(self, which: str) -> bool:
+        marks = [StreamPaths(self.settings.streams, name).mark for name in self.stay]
+        alive = (pid for mark in marks for pid in marked(mark) if psutil.pid_exists(pid))
+        found = list[psutil.Process]()
+        for pid in alive:
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                found += [process] if role_of(process) == which else []
+        with contextlib.suppress(psutil.Error):
+            if found:
+                self.draw.choice(found).send_signal(signal.SIGKILL)
+        return bool(found)
+
+    def _job(self) -> bool:
+        """A correction or an audit, and perhaps it is killed."""
+        for process, said in [*self.jobs.items()]:
+            if (code := process.poll()) is not None:
+                del self.jobs[process]
+                if code == 10:
+                    self.wrong.append(f"{said} was red")
+        if self.jobs:
+            process = next(iter(self.jobs))
+            if self.draw.random() < 0.3:
+                process.kill()
+            return True
+        known = sorted(p.name for p in catalog_in_force(self.settings).pipelines)
+        name, job = self.draw.choice(known), self.draw.choice((Job.CORRECT, Job.CORRECT, Job.AUDIT))
+        self.jobs[self._begun(job, name)] = f"{job} of {name}"
+        return True
+
+    def _begun(self, job: Job, name: str) -> "subprocess.Popen[bytes]":
+        """A job as a process."""
+        run = f"{job.value}-{time.monotonic_ns()}"
+        script = self.settings.root / "spark_jobs" / f"{job.value}.py"
+        logs = self.settings.logs / "jobs"
+        logs.mkdir(parents=True, exist_ok=True)
+        with (logs / f"{run}-{name}.log").open("wb") as out:
+            return subprocess.Popen(
+                [sys.executable, str(script), *JobRequest(job, run, name).to_argv()],
+                env=child_environment(**environment_of(self.settings)),
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    def runs(self, job: Job, name: str) -> None:
+        """A job, until it is done."""
+        for _ in range(TRIES):
+            if (code := self._begun(job, name).wait()) == 0:
+                return
+        self.wrong.append(f"{job} of {name} ends with {code}")
+
+    def see_to_streams(self) -> None:
+        """As the triggers and the parsing of DAGs do."""
+        catalog = catalog_in_force(self.settings)
+        keep(self.settings, catalog)
+        for pipeline in catalog.pipelines:
+            if pipeline.name not in self.running:
+                continue
+            paths = StreamPaths(self.settings.streams, pipeline.log)
+            meant = StreamSpec.of(self.settings, pipeline.log, pipeline.log_digest)
+            now, wanted = control.status(paths), lambda name=pipeline.name: name in self.running
+            if now.state != "stopping" and links.link(paths, pipeline.name, wanted):
+                with contextlib.suppress(PenstockError):
+                    control.ensure_supervisor(paths, meant, wanted)
+
+    def feed(self) -> None:
+        """A file for each log."""
+        for log in self.logs:
+            first, folder = self.sent[log.name], self.source(log)
+            rows = log.some(first, self.draw.randint(1, 600))
+            hidden = folder / f".{first:09}"
+            pq.write_table(rows, hidden)
+            hidden.rename(folder / f"{first:09}.parquet")
+            self.sent[log.name] += rows.num_rows
