@@ -7,11 +7,12 @@ run is a process of its own.
 
 - start: from the moment pipelines are linked until each of their steps has sealed; then the median
   micro-batch, and memory of all processes (PSS);
-- others: steps come, go and get another definition, one change every few seconds; how long records
-  of a step that stays wait for their answer (from the file to the commit that seals them), after a
-  change and else;
-- commits: of the control plane (registry, decisions, register) when one step comes to some, and
-  when some come at once;
+- others: steps come, go, get another definition and other tasks, one change every few seconds; how
+  long records of a step that stays wait for their answer (from the file to the commit that seals
+  them), after a change and else; and the same beside a step that fails at each of its micro-batches
+  and is tried again every second;
+- commits: of the control plane (registry, decisions, register, rescalings) when one step comes to
+  some, when it gets other tasks, and when some come at once;
 - shared: processor time of all processes for a log that is sealed, for one pipeline, for nine and
   ten that mean the same, and for ten that do not.
 """
@@ -41,11 +42,14 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.shares import shared
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
+from penstock.core.errors import TerminalError
 from penstock.lake.history.registry import Registry
+from penstock.spark import running as running_module
 from penstock.spark.query import LogQuery
+from penstock.spark.sink import StepSink
 from penstock.spark.stream_host import StreamHost
 
-CONTROL = ("registry", "decisions", "pipelines", "steps", "tasks", "shares")
+CONTROL = ("registry", "decisions", "pipelines", "steps", "tasks", "shares", "rescalings")
 PAUSE, AFTER, WARM = 4.0, 2.0, 12.0
 """Seconds from change to change, after one in which waits count as its, and to warm up."""
 LEVELS = (2, 4, 8, 16, 32, 64)
@@ -68,12 +72,12 @@ class Told(latency.Alone):
         self.sealed.pop(step, None)
 
 
-def guest_of(pipeline: Pipeline, name: str, seconds: int) -> Pipeline:
+def guest_of(pipeline: Pipeline, name: str, seconds: int, **more: Any) -> Pipeline:
     """A pipeline on its log, with a step of windows of so many seconds."""
     step = {"keys": ["key"], "window": {"size": f"PT{seconds}S"}, "slack": {"fixed": "PT1S"},
             "measures": {"n": "count(*)", "total": "sum(value)"}}  # fmt: skip
     content = {"name": name, "path": pipeline.path.with_name(f"{name}.yaml"),
-               "steps": {"live": step}, "source": {"pipeline": pipeline.name}}  # fmt: skip
+               "steps": {"live": step | more}, "source": {"pipeline": pipeline.name}}  # fmt: skip
     found = Guest.model_validate(content)
     found.link(pipeline)
     return found
@@ -103,6 +107,15 @@ class Log:
         while not waits <= self.pulse.sealed.keys():
             if not self.thread.is_alive():
                 raise SystemExit("the host ended")
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def rescale(self, guest: Pipeline, tasks: int) -> float:
+        """Let the step of a pipeline that is linked run in so many tasks; seconds until it does."""
+        rest = [each for each in self.linked if each.name != guest.name]
+        began, self.linked = time.monotonic(), [*rest, guest]
+        (step,) = guest.specs
+        while (run := self.host.hosted.steps[step.id]).shards != tasks or run.moves:
             time.sleep(0.02)
         return time.monotonic() - began
 
@@ -162,16 +175,51 @@ def changed(home: Path, rate: int, steps: int, changes: int) -> dict[str, float]
         begin, at = time.time(), list[float]()
         for number in range(changes):
             at.append(time.time())
-            if number % 3 == 0:
+            if number % 5 == 0:
                 log.link(guest_of(log.pipeline, "comes", 60))
-            elif number % 3 == 1:
+            elif number % 5 == 1:
                 log.link(guest_of(log.pipeline, "comes", 90))
+            elif number % 5 < 4:
+                tasks = 2 * (number % 5) - 3  # one, then three
+                log.rescale(guest_of(log.pipeline, "comes", 90, parallelism=tasks), tasks)
             else:
                 log.linked = [each for each in log.linked if each.name != "comes"]
             time.sleep(PAUSE)
         time.sleep(PAUSE)
         end = time.time()
         waits = [w for w in log.waited(int(rate * latency.EVERY)) if begin - WARM / 2 < w[0] < end]
+    return compared(waits, at)
+
+
+def failing(home: Path, rate: int, steps: int, seconds: float) -> dict[str, float]:
+    """A step fails at each of its micro-batches, beside some that stay."""
+    write, at = StepSink.write, list[float]()
+
+    def fails(self: StepSink, *arguments: Any) -> dict[str, Any]:
+        if self.step.id != "bad.live":
+            return write(self, *arguments)
+        at.append(time.time())
+        raise TerminalError("its table is damaged")
+
+    running_module.PAUSE_SECONDS = running_module.LONGEST_SECONDS = 1.0
+    StepSink.write = fails  # type: ignore[method-assign]
+    with running(home, rate) as log:
+        log.link(*(guest_of(log.pipeline, f"g{n}", n + 2) for n in range(steps)))
+        time.sleep(2 * WARM)
+        begin = time.time()
+        bad = guest_of(log.pipeline, "bad", 90)
+        log.linked = [*log.linked, bad]
+        time.sleep(seconds)
+        end = time.time()
+        waits = log.waited(int(rate * latency.EVERY))
+    mine = [w for w in waits if begin - WARM < w[0] < end]
+    return compared(mine, [begin + n * AFTER for n in range(int(seconds / AFTER))]) | {
+        "failures": len(at)
+    }
+
+
+def compared(waits: Sequence[tuple[float, float]], at: Sequence[float]) -> dict[str, float]:
+    """Waits after some instants, beside the others."""
     near = [wait for there, wait in waits if any(-0.5 < there - when < AFTER for when in at)]
     far = [wait for there, wait in waits
            if all(not -0.5 < there - when < AFTER for when in at)]  # fmt: skip
@@ -185,8 +233,8 @@ def changed(home: Path, rate: int, steps: int, changes: int) -> dict[str, float]
 
 
 def committed(home: Path, rate: int) -> dict[str, list[int]]:
-    """Commits of the control plane: one step comes to some; some come at once."""
-    one, all_at_once = list[int](), list[int]()
+    """Commits of the control plane: one step comes to some, is rescaled; some come at once."""
+    one, other, all_at_once = list[int](), list[int](), list[int]()
     with running(home, rate) as log:
         for level in LEVELS:
             before = log.commits()
@@ -197,11 +245,15 @@ def committed(home: Path, rate: int) -> dict[str, list[int]]:
             log.link(guest_of(log.pipeline, "one", 600 + level))
             time.sleep(2)
             one.append(log.commits() - before)
+            before = log.commits()
+            log.rescale(guest_of(log.pipeline, "one", 600 + level, parallelism=1), 1)
+            time.sleep(2)
+            other.append(log.commits() - before)
             log.linked = [log.pipeline]
             while len(log.pulse.sealed) > 1:
                 time.sleep(0.1)
             time.sleep(2)
-    return {"one": one, "all": all_at_once}
+    return {"one": one, "rescaled": other, "all": all_at_once}
 
 
 def burnt(home: Path, records: int, pipelines: int, *, equal: bool) -> dict[str, float]:
@@ -235,7 +287,8 @@ def _spent() -> float:
 
 
 RUNS = {
-    "started": started, "changed": changed, "committed": committed, "burnt": burnt,
+    "started": started, "changed": changed, "failing": failing, "committed": committed,
+    "burnt": burnt,
 }  # fmt: skip
 
 
@@ -248,9 +301,14 @@ def apart(name: str, **arguments: Any) -> dict[str, Any]:
     return found
 
 
-def r_squared(numbers: Sequence[int]) -> float:
-    """Of the line through commits by steps."""
-    return float(np.corrcoef(LEVELS, numbers)[0, 1] ** 2)
+def others(found: dict[str, float], beside: str) -> str:
+    """A table of how long records of a step that stays wait."""
+    return measuring.markdown(
+        ["a step that stays", "median, s", "p95, s", "most, s", "over 1.5 x usual p95"],
+        [["usually", *(f"{found[f'usual{each}']:.2f}" for each in ("", " p95", " max")),
+          f"{found['late usual']:.1%}"],
+         [beside, *(f"{found[f'near{each}']:.2f}" for each in ("", " p95", " max")),
+          f"{found['late']:.1%}"]])  # fmt: skip
 
 
 def main() -> None:
@@ -279,18 +337,16 @@ def main() -> None:
              for n, r in rows]))  # fmt: skip
     if "changed" in args.only:
         found = apart("changed", rate=args.rate, steps=args.few, changes=args.changes)
-        print(measuring.markdown(
-            ["a step that stays", "median, s", "p95, s", "most, s", "over 1.5 x usual p95"],
-            [["usually", *(f"{found[f'usual{each}']:.2f}" for each in ("", " p95", " max")),
-              f"{found['late usual']:.1%}"],
-             ["after a change", *(f"{found[f'near{each}']:.2f}" for each in ("", " p95", " max")),
-              f"{found['late']:.1%}"]]))  # fmt: skip
+        print(others(found, "after a change"))
+    if "failing" in args.only:
+        found = apart("failing", rate=args.rate, steps=args.few, seconds=60.0)
+        print(others(found, f"beside one that fails, {found['failures']} times"))
     if "committed" in args.only:
         found = apart("committed", rate=args.rate)
-        rows = zip(LEVELS, found["one"], found["all"], strict=True)
-        print(measuring.markdown(["steps", "commits when one more comes", "when all come at once"],
-                                 [[f"{a}", f"{b}", f"{c}"] for a, b, c in rows]))  # fmt: skip
-        print(f"\nR^2 of a line: {r_squared(found['all']):.4f}\n")
+        rows = zip(LEVELS, found["one"], found["rescaled"], found["all"], strict=True)
+        head = ["steps", "commits when one more comes", "when it is rescaled",
+                "when all come at once"]  # fmt: skip
+        print(measuring.markdown(head, [[*map(str, row)] for row in rows]))
     if "burnt" in args.only:
         cases = {"one pipeline": (1, True), "nine that mean the same": (9, True),
                  "ten that mean the same": (10, True), "ten that do not": (10, False)}  # fmt: skip

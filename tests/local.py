@@ -109,9 +109,11 @@ class LocalQuery:
         for name in ("offsets", "commits", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
 
-    def add(self, step: StepSpec) -> None:
-        """A step comes, as to a query that runs."""
-        self._take(StepStart(step, self.registry.join(step)))
+    def add(self, *steps: StepSpec) -> None:
+        """Steps come, as to a query that runs."""
+        for generation in self.registry.join(steps).values():
+            step = next(each for each in steps if each.id == generation.step)
+            self._take(StepStart(step, generation))
 
     def move(self, step: str, shards: int) -> None:
         """A step's state is to be cut into so many shards, as a host lets a query that runs."""

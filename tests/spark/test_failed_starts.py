@@ -88,7 +88,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Starts
 
 
 ROW = {"block": 9, "micro_batch": 0, "watermark_us": 0, "t_max_us": 0, "through_seq": 5,
-       "records": 6, "answers": 1, "pairs_late": 0, "pairs_open": 2, "slack_us": 0}  # fmt: skip
+       "records": 6, "answers": 1, "pairs_late": 0, "pairs_open": 2, "slack_us": 0,
+       "shards": 2, "moves": False, "moved_rows": 0, "kept": 3, "busy": 0.1}  # fmt: skip
 
 
 APART = "apart-since"
@@ -245,8 +246,8 @@ def test_a_step_that_cannot_come_is_tried_again_later_and_the_others_go_on(
     guest = replace(host.pipeline.spec("hourly"), guest="g")
     asked = {**wanted([host.pipeline]), guest.id: (TOGETHER, guest)}
 
-    def add(_: LogQuery, step: StepSpec) -> None:
-        tried.append(step.id)
+    def add(_: LogQuery, steps: Sequence[StepSpec]) -> None:
+        tried.extend(step.id for step in steps)
         if len(tried) < 3:
             raise TerminalError("its table is damaged")
 
@@ -267,3 +268,24 @@ def test_a_step_that_cannot_come_is_tried_again_later_and_the_others_go_on(
     assert host.pulse.figures["stands_still"] is None
     assert hosted.follow(wanted([host.pipeline]), again=True)
     assert "g.hourly" not in host.pulse.steps
+
+
+def test_of_steps_that_come_together_the_one_that_cannot_stands_still_alone(
+    host: StreamHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(host, TOGETHER, Query(None, WAITING))
+    running(host, APART, Query(None, WAITING))
+    hosted, tried = host.hosted, list[list[str]]()
+    some = [replace(host.pipeline.spec("hourly"), guest=name) for name in "gh"]
+    asked = {**wanted([host.pipeline]), **{step.id: (TOGETHER, step) for step in some}}
+
+    def add(_: LogQuery, steps: Sequence[StepSpec]) -> None:
+        tried.append([step.id for step in steps])
+        if "g.hourly" in tried[-1]:
+            raise TerminalError("its table is damaged")
+
+    monkeypatch.setattr(LogQuery, "add", add)
+    assert hosted.follow(asked, again=True)
+    assert tried == [["g.hourly", "h.hourly"], ["g.hourly"], ["h.hourly"]]
+    assert hosted.errors == ["its table is damaged"]
+    assert not hosted.steps["h.hourly"].error

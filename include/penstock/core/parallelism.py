@@ -68,8 +68,8 @@ def decide(looks: Sequence[Look], tasks: int, most: int) -> Verdict | None:
         most_arrived = max(look.arrives for look in held)
         return Verdict(
             tasks - 1,
-            f"no more than {most_arrived:,.0f} records/s arrived in {5 * HELD} s: {tasks - 1} are"
-            " enough",
+            f"no more than {most_arrived:,.0f} records/s arrived in {5 * HELD} s: {tasks - 1} would"
+            " do",
         )
     return None
 

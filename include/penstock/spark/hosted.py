@@ -93,34 +93,45 @@ class Hosted:
                 continue
             running.step = step  # into how many tasks it is cut may be another
             if running.error and again and running.due < now:
-                self._let_run(running)
+                self._let_run([running])
             elif running.error:
                 self._leave(running)
+        comes: dict[str, list[Running]] = {}
         for name, (query, step) in asked.items():
             if name not in self.steps:
                 log.info("step=%s comes query=%s", name, query)
                 self.know(step, query)
-                self._let_run(self.steps[name])
-                changed = True
-        return changed
+                comes.setdefault(query, []).append(self.steps[name])
+        for some in comes.values():
+            self._let_run(some)
+        return changed or bool(comes)
 
-    def _let_run(self, running: Running) -> None:
-        """Let a step run; what is wrong with it is its own affair."""
-        name = running.step.id
-        self._leave(running)
-        running.error = ""
-        self._pulse.beat(step=name, error=None)
+    def _let_run(self, some: Sequence[Running]) -> None:
+        """Let steps of a query run; what is wrong with one is its own affair."""
+        for running in some:
+            self._leave(running)
+            running.error = ""
+            self._pulse.beat(step=running.step.id, error=None)
         try:
-            if running.query in self.queries:
-                running.begins(self._tables, micros(self._clock.now()))
-                self.queries[running.query].add(running.step)
-                self._say_registered(name, self.queries[running.query])
-            else:
-                self.start(running.query)
+            self._begin(some)
         except PenstockError as wrong:
-            self.give_up(name, str(wrong))
-            return
+            if len(some) == 1:
+                self.give_up(some[0].step.id, str(wrong))
+                return
+            for running in some:  # which one it is will be seen
+                self._let_run([running])
         self._say_still()
+
+    def _begin(self, some: Sequence[Running]) -> None:
+        query = some[0].query
+        if query not in self.queries:
+            self.start(query)
+            return
+        for running in some:
+            running.begins(self._tables, micros(self._clock.now()))
+        self.queries[query].add([running.step for running in some])
+        for running in some:
+            self._say_registered(running.step.id, self.queries[query])
 
     def _goes(self, name: str) -> None:
         log.info("step=%s goes", name)

@@ -20,7 +20,7 @@ from penstock.core.place import path_of
 from penstock.core.step import StepSpec
 from penstock.lake.history.checkpoint import drop_later_state, read_checkpoint
 from penstock.lake.history.generation import Generation
-from penstock.lake.history.registry import JOINS, Registry
+from penstock.lake.history.registry import Registry
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.tables import Tables
 from penstock.spark.cores import cores_at_work, partitioned
@@ -132,9 +132,12 @@ class LogQuery:
             )
         return self.streaming
 
-    def add(self, step: StepSpec) -> None:
-        """Take a step in, or its new definition; the others do not notice."""
-        self.again(step, self.cut(step.parallelism), JOINS)
+    def add(self, steps: Sequence[StepSpec]) -> None:
+        """Take steps in, or their new definitions; the others do not notice."""
+        begun = self.registry.join(steps)
+        for step in steps:
+            self._take(step, begun[step.id], self.cut(step.parallelism))
+        self._tell()
 
     def cut(self, parallelism: int) -> int:
         """Into how many shards the state of a step is cut that begins now."""
@@ -142,7 +145,7 @@ class LogQuery:
 
     def again(self, step: StepSpec, shards: int, reason: str) -> None:
         """Begin a step anew, its state rebuilt and cut into so many shards."""
-        self._take(step, self.registry.join(step, reason), shards)
+        self._take(step, self.registry.join([step], reason)[step.id], shards)
         self._tell()
 
     def move(self, step: str, shards: int) -> None:

@@ -82,6 +82,9 @@ class Rescaler:
         """Write down what is over, one way or the other."""
         for name, decided in [*self._opened.items()]:
             each = running.get(name)
+            if name not in self._hosted.steps:
+                self._table.over(decided, LEFT)
+                del self._opened[name]
             if each is None or not each.shards or each.moves:
                 continue
             if each.shards == decided.tasks:

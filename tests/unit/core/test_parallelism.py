@@ -30,7 +30,7 @@ def test_one_less_once_fewer_would_have_done_for_long_enough() -> None:
     verdict = decide(quiet, 2, 4)
     assert verdict is not None
     assert verdict.tasks == 1
-    assert verdict.reason == "no more than 500 records/s arrived in 30 s: 1 are enough"
+    assert verdict.reason == "no more than 500 records/s arrived in 30 s: 1 would do"
     assert decide(quiet[1:], 2, 4) is None, "not for long enough"
     assert decide([*looks((540.0, 1_300.0)), *quiet[1:]], 2, 4) is None, "once it would not have"
     assert decide(quiet, 1, 4) is None, "one is the least"

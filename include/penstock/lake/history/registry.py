@@ -1,10 +1,14 @@
 """Decides with which generation each step of a query starts, and writes it down first.
 
 The row of ``registry`` holds all that a fold goes on from: a rebuild and an audit get the same.
+However many steps start at once, their slack is one commit of ``decisions``, and their generations
+are one of ``registry`` after it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,11 +30,11 @@ from penstock.lake.history.start import after_history
 from penstock.lake.log.blocks import (
     SLACK,
     EventTimes,
+    changes_in,
     decisions_of,
     next_block,
     read_summaries,
     seen_by,
-    slack_changes,
 )
 from penstock.lake.log.freezes import asked, frozen
 from penstock.lake.log.joint import begun_behind, fold_over
@@ -64,6 +68,20 @@ class Begun:
     cut: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What is decided and not written down yet.
+
+    Attributes:
+        slack: rows of ``decisions``, by application, each with the number of its transaction.
+        steps, begun: steps with a new generation; these, and why each begins.
+    """
+
+    slack: dict[str, tuple[int, pa.Table]] = field(default_factory=dict)
+    steps: list[StepSpec] = field(default_factory=list)
+    begun: list[tuple[Generation, str]] = field(default_factory=list)
+
+
 class Registry:
     """Of the steps on one log.
 
@@ -79,6 +97,7 @@ class Registry:
         self.pipeline = pipeline
         self.registry = Table(tables.registry())
         self.decisions = Table(tables.decisions())
+        self._pending: Pending | None = None
 
     def start_all(self, queries: Mapping[str, Sequence[StepSpec]] | None = None) -> None:
         """Register steps, so that what comes to the log from now on is no history to them.
@@ -89,9 +108,10 @@ class Registry:
         for query, steps in (self.pipeline.queries if queries is None else queries).items():
             self.start(query, steps)
 
-    def join(self, step: StepSpec, reason: str = JOINS) -> Generation:
-        """Begin a step in a query that runs: its state is new there, or rebuilt from the log."""
-        return self._generation(step, None, reason)[0]
+    def join(self, steps: Sequence[StepSpec], reason: str = JOINS) -> Mapping[str, Generation]:
+        """Begin steps in a query that runs: their state is new there, or rebuilt from the log."""
+        with self._gathered():
+            return {step.id: self._generation(step, None, reason)[0] for step in steps}
 
     def start(self, query: str, steps: Sequence[StepSpec]) -> Begun:
         """Go on with each step where that is a plain continuation, else with a new generation.
@@ -104,7 +124,8 @@ class Registry:
         usable, reason = (found if found.usable else None), REBUILT
         if usable is not None and self.shards and usable.shards not in {0, self.shards}:
             usable, reason = None, SHARDS
-        began = {step.id: self._generation(step, usable, reason) for step in steps}
+        with self._gathered():
+            began = {step.id: self._generation(step, usable, reason) for step in steps}
         keeps = any(going is Going.ON for _, going in began.values())
         stays = usable is not None and (keeps or not usable.holds)
         place = found.uri if stays else next_checkpoint(self.tables, query)
@@ -129,17 +150,16 @@ class Registry:
         if found is None:
             first = not generations(self.tables, step)
             why = "first start" if first else "changed definition"
-            return self.begin_epoch(step, why), Going.BEGINS
+            return self._begin_epoch(step, why), Going.BEGINS
         epoch, newest = found
         lasts = last_sealed(self.tables, step, epoch.number)
         if self._goes_on_after_its_end(step, epoch, lasts):
-            return self.begin_epoch(step, "live after its end"), Going.BEGINS
+            return self._begin_epoch(step, "live after its end"), Going.BEGINS
         if (lasts[-1] if lasts else epoch).seq < frozen(self.tables).seq:  # it was not there then
-            return self.begin_epoch(step, "frozen beyond where it stood"), Going.BEGINS
+            return self._begin_epoch(step, "frozen beyond where it stood"), Going.BEGINS
         self._decide_slack(step)
         going = self._going(step, newest, lasts, checkpoint)
         if going is not Going.ASTRAY:
-            settle(self.tables.decisions(), self.tables.registry())
             return newest, going
         if not lasts:
             block, seq, state, controller = epoch.block, epoch.seq, epoch.state, epoch.controller
@@ -162,6 +182,12 @@ class Registry:
             reason: why.
             former: the epoch before; it stays where the new one would start as it does.
         """
+        with self._gathered():
+            return self._begin_epoch(step, reason, former)
+
+    def _begin_epoch(
+        self, step: StepSpec, reason: str, former: Generation | None = None
+    ) -> Generation:
         goes = asked(self.tables)
         blocks = seen_by(read_summaries(self.tables, goes.block), step.streams)
         past = generations(self.tables, step)
@@ -198,18 +224,46 @@ class Registry:
         later = seen_by(read_summaries(self.tables, block), step.streams)
         return state.ended or any(b.kind is BlockKind.END and b.stream in live for b in later)
 
+    @contextmanager
+    def _gathered(self) -> Iterator[None]:
+        """Write down together what is decided meanwhile: slack first, generations after it.
+
+        Raises:
+            TransientError: another process began a generation of the same number.
+        """
+        pending = self._pending = Pending()
+        try:
+            yield
+        finally:
+            self._pending = None
+        if pending.slack:
+            settle(self.tables.blocks())
+            self.decisions.append_each(pending.slack)
+        settle(self.tables.decisions(), self.tables.registry())
+        if pending.begun:
+            controls = (self.tables.control(step) for step in pending.steps)
+            settle(self.tables.decisions(), self.tables.blocks(), *controls)
+            _write_down(self.registry, pending.begun)
+
     def _slack_at(self, step: StepSpec, block: int) -> SlackSpec:
-        return spec_at(slack_changes(self.tables, step.id), block)
+        return spec_at(changes_in(self._slack_of(step)), block)
 
     def _register(self, step: StepSpec, generation: Generation, reason: str) -> Generation:
-        tables = self.tables
-        settle(tables.decisions(), tables.blocks(), tables.control(step))
-        _write_down(self.registry, generation, reason)
+        assert self._pending is not None  # noqa: S101
+        self._pending.steps.append(step)
+        self._pending.begun.append((generation, reason))
         return generation
+
+    def _slack_of(self, step: StepSpec) -> list[dict[str, Any]]:
+        """Decisions of a step, with what is about to be written down."""
+        assert self._pending is not None  # noqa: S101
+        _, pending = self._pending.slack.get(f"{SLACK}:{step.id}", (0, None))
+        rows = [] if pending is None else pending.to_pylist()
+        return [*decisions_of(self.decisions, step.id), *rows]
 
     def _decide_slack(self, step: StepSpec, block: int | None = None) -> None:
         """Write down the slack of the pipeline file; it holds from the next block."""
-        rows = decisions_of(self.decisions, step.id)
+        rows = self._slack_of(step)
         if declared(rows) == step.slack:
             return
         changes = [row for row in rows if row["what"] == SLACK]
@@ -223,12 +277,9 @@ class Registry:
             "reason": DECLARED,
             "decided_at": self.clock.now(),
         }
-        settle(self.tables.blocks())
-        self.decisions.append(
-            pa.Table.from_pylist([row], schema=self.decisions.spec.schema),
-            f"slack:{step.id}",
-            len(changes),
-        )
+        assert self._pending is not None  # noqa: S101
+        content = pa.Table.from_pylist([row], schema=self.decisions.spec.schema)
+        self._pending.slack[f"{SLACK}:{step.id}"] = len(changes), content
 
     def _going(
         self,
@@ -267,17 +318,33 @@ def end_step(tables: Tables, step: str, clock: Clock) -> None:
         over = replace(
             found[-1], fingerprint=OVER, number=number, epoch=number, started=clock.now()
         )
-        _write_down(Table(tables.registry()), over, REMOVED)
+        _write_down(Table(tables.registry()), [(over, REMOVED)])
 
 
-def _write_down(registry: Table, generation: Generation, reason: str) -> None:
-    """Commit a row.
+def _write_down(registry: Table, begun: Sequence[tuple[Generation, str]]) -> None:
+    """Commit generations, each with why it begins.
 
     Raises:
         TransientError: another process was faster.
     """
+    parts = {
+        f"registry:{new.step}": (
+            new.number, pa.Table.from_pylist([_row(new, why)], schema=registry.spec.schema)
+        )
+        for new, why in begun
+    }  # fmt: skip
+    written = registry.append_each(parts)
+    for generation, _ in begun:
+        if f"registry:{generation.step}" not in written:
+            raise TransientError(
+                f"{generation.step}: another process began generation {generation.number} at the"
+                " same moment; only one may run it. Start again if no other stream host does"
+            )
+
+
+def _row(generation: Generation, reason: str) -> dict[str, Any]:
     state: WatermarkState = generation.state
-    row = {
+    return {
         "step": generation.step,
         "fingerprint": generation.fingerprint,
         "generation": generation.number,
@@ -295,9 +362,3 @@ def _write_down(registry: Table, generation: Generation, reason: str) -> None:
         "frozen_seq": generation.frozen,
         "started_at": generation.started,
     }
-    table = pa.Table.from_pylist([row], schema=registry.spec.schema)
-    if not registry.append(table, f"registry:{generation.step}", generation.number):
-        raise TransientError(
-            f"{generation.step}: another process began generation {generation.number} at the"
-            " same moment; only one may run it. Start again if no other stream host does"
-        )

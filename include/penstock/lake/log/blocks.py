@@ -1,6 +1,6 @@
 """The log's sealed blocks, and what was decided about slack."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -195,7 +195,11 @@ def decisions_of(table: Table, step: str) -> list[dict[str, Any]]:
 
 def slack_changes(tables: Tables, step: str) -> list[SlackChange]:
     """Slack decisions of a step, in the order they were made."""
-    rows = decisions_of(Table(tables.decisions()), step)
+    return changes_in(decisions_of(Table(tables.decisions()), step))
+
+
+def changes_in(rows: Iterable[Mapping[str, Any]]) -> list[SlackChange]:
+    """The slack decisions among some rows."""
     return [
         SlackChange(row["block"], SlackSpec.from_text(row["value"]))
         for row in rows

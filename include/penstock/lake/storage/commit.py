@@ -7,6 +7,7 @@ transaction done or appends after the other. Measured: 5 ms a small commit (Spar
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -162,30 +163,58 @@ class Table:
         Raises:
             ConflictError: other writers won every race.
         """
+        return bool(self.append_each({application: (number, rows)}))
+
+    def append_each(self, parts: Mapping[str, tuple[int, pa.Table | Drafts]]) -> set[str]:
+        """Append some parts in one commit, each once, as ``append`` does.
+
+        Args:
+            parts: number of the transaction and rows, by application; drafts only alone.
+
+        Returns:
+            Applications whose parts this call appended.
+
+        Raises:
+            ConflictError: other writers won every race.
+        """
         for _ in range(RACES):
             self.refresh()
-            last = self.last(application)
-            if last is not None and last >= number:
+            fresh = {who: part for who, part in parts.items() if not self._has(who, part[0])}
+            if not fresh:
                 self.settle()
-                return False
+                return set()
+            first, *others = [Transaction(who, number) for who, (number, _) in fresh.items()]
+            every = [rows for _, rows in fresh.values()]
+            rows = every[0] if len(every) == 1 else pa.concat_tables(every)
             try:
-                self.swap(rows, application, number)
+                self.swap(rows, first.app_id, first.version, *others)
             except ConflictError:
                 continue
-            return True
+            return {*fresh}
         raise ConflictError(f"{self.spec.uri}: {RACES} races for one commit were lost; try again")
 
-    def swap(self, rows: pa.Table | Drafts, application: str, number: int) -> None:
+    def _has(self, application: str, number: int) -> bool:
+        last = self.last(application)
+        return last is not None and last >= number
+
+    def swap(
+        self, rows: pa.Table | Drafts, application: str, number: int, *others: Transaction
+    ) -> None:
         """Append at exactly the version at hand: what was decided from it is still true.
 
         Another process may have made that version and ended before it lasted: it lasts first.
 
+        Args:
+            rows: with the table's columns.
+            application: who numbers the transactions.
+            number: of this one.
+            others: transactions of the same commit, whose rows are among these.
+
         Raises:
             ConflictError: the table has moved on.
         """
-        properties = CommitProperties(
-            app_transactions=[Transaction(application, number)], max_commit_retries=0
-        )
+        transactions = [Transaction(application, number), *others]
+        properties = CommitProperties(app_transactions=transactions, max_commit_retries=0)
         who, version = application.partition(":")[0], self.own().version() + 1
         files = self._files(rows) if isinstance(rows, Drafts) else []
         content, options = (None, {}) if files else self._content(rows)
