@@ -1,8 +1,10 @@
 """What the benchmarks share: scratch pipelines, the session, tables and pictures."""
 
+import json
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,6 +54,15 @@ def appear(table: pa.Table, path: Path, **how: Any) -> None:
     """Write a source file; it has its name once it is whole.  ``how``: of ``write_table``."""
     pq.write_table(table, path.with_suffix(".writing"), **how)
     path.with_suffix(".writing").rename(path)
+
+
+def apart(script: str, name: str, **arguments: Any) -> dict[str, Any]:
+    """Figures of a run of a script, in a process of its own."""
+    command = [sys.executable, script, "--run", name, "--arguments", json.dumps(arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(name, arguments, found, file=sys.stderr, flush=True)
+    return found
 
 
 def start_of_log(tables: Tables, pipeline: Pipeline) -> None:

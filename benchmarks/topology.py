@@ -21,13 +21,13 @@ import argparse
 import json
 import multiprocessing
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -292,15 +292,6 @@ RUNS = {
 }  # fmt: skip
 
 
-def apart(name: str, **arguments: Any) -> dict[str, Any]:
-    """Figures of a process of its own."""
-    command = [sys.executable, __file__, "--run", name, "--arguments", json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(name, arguments, found, file=sys.stderr, flush=True)
-    return found
-
-
 def others(found: dict[str, float], beside: str) -> str:
     """A table of how long records of a step that stays wait."""
     return measuring.markdown(
@@ -327,6 +318,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             print(json.dumps(RUNS[args.run](Path(scratch), **json.loads(args.arguments))))
         return
+    apart = partial(measuring.apart, __file__)
     print(f"{args.rate:,} records/s; {measuring.machine()}\n")
     if "started" in args.only:
         rows = [(steps, apart("started", rate=args.rate, steps=steps))

@@ -1,6 +1,7 @@
 """Edits that wait: the tasks of ``apply__topology``; and the page that draws what runs."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,16 @@ from airflow.exceptions import AirflowException
 from airflow.sdk.exceptions import AirflowFailException
 
 from penstock.config.kept import catalog_in_force
+from penstock.core.rescaling import Way
+from penstock.lake.log.rescalings import DECIDED, DONE, Rescaling, Rescalings
+from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.links import link
 from penstock.runtime.streams.paths import take_lock, write_json
 from penstock_airflow import topology, wiring
 from penstock_airflow.topology import ApplyOperator, ApproveOperator, PlanOperator
 from penstock_airflow.web.app import views
 from penstock_airflow.web.topology import RESTS, RUNS, STILL, Box, View, view
+from tests.doubles import RisingClock
 
 pytestmark = pytest.mark.airflow
 STEPS = """
@@ -121,7 +126,7 @@ def named(found: View, name: str, column: int) -> Box:
 
 
 def test_the_page_draws_who_shares_what_and_how_it_is(files: Path) -> None:
-    said = {"through_seq": 99, "slack_seconds": 10.0, "error": None}
+    said = {"through_seq": 99, "slack_seconds": 10.0, "error": None, "tasks": 1}
     lock = runs(**{"minute": said, "trucks.day": {"error": "no room"}})
     try:
         found = view(wiring.settings())
@@ -129,7 +134,9 @@ def test_the_page_draws_who_shares_what_and_how_it_is(files: Path) -> None:
         os.close(lock)
     looks = {(box.lines[0][1], box.look) for box in found.boxes if box.x == 330}
     assert looks == {("minute", RUNS), ("hour", RESTS), ("trucks.day", STILL), ("most", RESTS)}
-    assert named(found, "minute", 1).lines[2][0] == "up to record 100, K 10 s"
+    assert [line for line, _ in named(found, "minute", 1).lines] == [
+        "minute", "aggregate: runs in 1 task", "up to record 100, K 10 s",
+    ]  # fmt: skip
     assert named(found, "trucks.day", 1).lines[2][0] == "no room"
     assert named(found, "trucks", 2).look == RUNS
     assert named(found, "gates", 2).look == RESTS, "its log runs, it is not linked"
@@ -149,3 +156,20 @@ def test_the_page_says_what_waits(files: Path) -> None:
         {"starts", "shares"},
     )
     assert "waits for approval" in views().get_template("topology.html").render(view=found)
+
+
+def test_the_page_tells_what_was_rescaled_and_what_that_took(files: Path) -> None:
+    table = Rescalings(Tables(wiring.settings().lake_uri, "gates"), RisingClock())
+    first = table.decide(
+        Rescaling("minute", 0, DECIDED, Way.MOVE, "asked for", 2, 3, 90, 8_000, 1.25, 2.5)
+    )
+    table.over(first, moved=30)
+    table.decide(replace(first, way=Way.REBUILD, reason="busy", predicted_move=None, tasks=1))
+    assert files.exists()
+    found = view(wiring.settings())
+    assert [(log, each.tasks, each.state) for log, each in found.rescalings] == [
+        ("gates", 1, DECIDED), ("gates", 3, DONE),
+    ]  # fmt: skip
+    page = views().get_template("topology.html").render(view=found)
+    for said in ("2 to 3", "1.2 s", "2.5 s", "0.0 s", "cannot move", "busy"):
+        assert said in page

@@ -34,7 +34,7 @@ class Judge:
         self.db = duckdb.connect()
         self.db.execute("set timezone = 'UTC'")
         self.db.execute(
-            f"create table record as select {log.key}, {log.value}, epoch_us(at) as us"
+            f"create table record as select {log.key}, {log.value}, epoch_us(\"at\") as us"
             " from read_parquet(?)", [str(source / "*.parquet")],
         )  # fmt: skip
 

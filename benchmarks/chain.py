@@ -1,0 +1,176 @@
+"""A chain of steps over a step: what it takes from the first one, and how late each level is.
+
+    python benchmarks/chain.py [--rate 8000] [--seconds 60] [--records 8000000]
+
+Each level answers, of each key and window of a second, the greatest n of the level above. Each
+log has a host, a process of its own; they share the cores of this machine.
+
+- latency: of the answers of a window, from when a level has published them until the next one has;
+- throughput: records a second that the first step answers of a log that is sealed, alone and with
+  the levels over it; and from its first record to the last answer of the last level.
+"""
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import latency
+import measuring
+from topology import Told, running
+
+from penstock.config.catalog import Catalog
+from penstock.config.pipeline import Pipeline
+from penstock.core.clock import SystemClock
+from penstock.lake.history.position import position
+from penstock.lake.storage.tables import Tables
+from penstock.spark.stream_host import StreamHost
+
+LEVELS = 3
+WARM = 20.0
+
+
+LEVEL = """
+source: {{pipeline: {above}, step: live}}
+columns: {{key: string, n: long}}
+steps: {{live: {{keys: [key], window: {{size: PT1S}}, measures: {{n: max(n)}}}}}}
+"""
+
+
+def chain_over(home: Path, pipeline: Pipeline, levels: int) -> list[Pipeline]:
+    """The pipelines of a chain, the lowest first; their files are beside that of the first step."""
+    above, names = pipeline.name, [f"level{n + 1}" for n in range(levels)]
+    for name in names:
+        (home / f"{name}.yaml").write_text(LEVEL.format(above=above))
+        above = name
+    catalog = Catalog.read(home)
+    return [catalog.pipeline(name) for name in names]
+
+
+def host_of(home: Path, name: str, stop: Any) -> None:
+    """The host of a pipeline's log, until it is told to stop; in a process of its own."""
+    pipeline, pulse = Catalog.read(home).pipeline(name), Told()
+    pulse.stop = stop
+    with measuring.session(name) as spark:
+        StreamHost(spark, tables_of(home, pipeline), pipeline, home, SystemClock(), pulse).run()
+
+
+@contextmanager
+def hosts(home: Path, pipelines: Sequence[Pipeline]) -> Iterator[None]:
+    """A host for each, until the block ends."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    every = [context.Process(target=host_of, args=(home, each.name, stop)) for each in pipelines]
+    for process in every:
+        process.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for process in every:
+            process.join()
+
+
+def tables_of(home: Path, pipeline: Pipeline) -> Tables:
+    """Of its log, where ``measuring`` has that of the first one."""
+    return Tables(str(home / "log"), pipeline.name)
+
+
+def published(tables: Tables, pipeline: Pipeline) -> dict[Any, float]:
+    """When the timely answers of each window were, by its start."""
+    (step,) = pipeline.specs
+    rows = latency.rows_of(tables.answers(step).uri, "window_start")
+    return {row["window_start"]: when for when, row in rows}
+
+
+def late(home: Path, rate: int, seconds: float) -> dict[str, Any]:
+    """Seconds from level to level, of each window."""
+    with running(home, rate) as log:
+        levels = chain_over(home, log.pipeline, LEVELS)
+        with hosts(home, levels):
+            while any(mark(tables_of(home, each), each) is None for each in levels):
+                time.sleep(0.1)
+            time.sleep(WARM)
+            begin = time.time()
+            time.sleep(seconds)
+        every = [(tables_of(home, each), each) for each in levels]
+        told = [published(*each) for each in [(log.tables, log.pipeline), *every]]
+    found = list[float]()
+    for above, below in pairwise(told):
+        waits = [at - above[start] for start, at in below.items()
+                 if start in above and above[start] > begin]  # fmt: skip
+        found.append(statistics.median(waits))
+    return {"levels": found}
+
+
+def through(home: Path, records: int, levels: int) -> dict[str, float]:
+    """Records a second of a sealed log: of the first step, and to the end of the chain."""
+    pipeline, tables = measuring.pipeline_in(home, latency.PIPELINE)
+    measuring.start_of_log(tables, pipeline)
+    (home / "source").mkdir()
+    latency.some(home / "source", records)
+    measuring.ingest(tables, pipeline, home)
+    every = [pipeline, *chain_over(home, pipeline, levels)]
+    with hosts(home, every):
+        while mark(tables, pipeline) is None:
+            time.sleep(0.02)
+        began = time.monotonic()
+        while newest_answered(tables, pipeline) < records:
+            time.sleep(0.05)
+        first, last = time.monotonic() - began, mark(tables, pipeline)
+        while any(mark(tables_of(home, each), each) != last for each in every[1:]):
+            time.sleep(0.05)
+        whole = time.monotonic() - began
+    return {"first": records / first, "whole": records / whole}
+
+
+def mark(tables: Tables, pipeline: Pipeline) -> int | None:
+    """The watermark that its step has sealed; none: it has sealed nothing of the log."""
+    at = position(tables, pipeline.specs[0])
+    return None if at is None or at.sealed.seq < 0 else at.sealed.state.watermark
+
+
+def newest_answered(tables: Tables, pipeline: Pipeline) -> int:
+    """Records that its step has answered."""
+    at = position(tables, pipeline.specs[0])
+    return 0 if at is None else at.sealed.seq + 1
+
+
+RUNS = {"late": late, "through": through}
+
+
+def main() -> None:
+    """Measure, and print Markdown tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rate", type=int, default=8_000)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--records", type=int, default=8_000_000)
+    parser.add_argument("--run")
+    parser.add_argument("--arguments", default="{}")
+    args = parser.parse_args()
+    if args.run:
+        with tempfile.TemporaryDirectory() as scratch:
+            print(json.dumps(RUNS[args.run](Path(scratch), **json.loads(args.arguments))))
+        return
+    print(f"{args.rate:,} records/s; {measuring.machine()}\n")
+    apart = partial(measuring.apart, __file__)
+    found = apart("late", rate=args.rate, seconds=args.seconds)
+    print(measuring.markdown(
+        ["level", "after the level above, s"],
+        [[f"{n}", f"{wait:.2f}"] for n, wait in enumerate(found["levels"], 1)]))  # fmt: skip
+    rows = [(n, apart("through", records=args.records, levels=n)) for n in (0, LEVELS)]
+    print(measuring.markdown(
+        ["levels over it", "first step, records/s", "to the last answer, records/s"],
+        [[f"{n}", f"{r['first']:,.0f}", f"{r['whole']:,.0f}"] for n, r in rows]))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
