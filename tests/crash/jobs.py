@@ -35,7 +35,7 @@ from penstock.core import crash
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.request import Job, JobRequest
-from penstock.core.rescaling import Outlook
+from penstock.core.rescaling import Prediction
 from penstock.core.step import StepSpec
 from penstock.lake.history import maintain
 from penstock.lake.history.checkpoint import note_failure
@@ -76,8 +76,8 @@ QUICK = Limits(tick=0.05, backoff=0.05, backoff_most=0.2)
 PATIENCE = 60.0
 THRESHOLD = 0.85
 RESCALED = 3
-WAYS = {"hourly": Outlook(0.0, 1.0), "moved": Outlook(0.0, 1.0), "own": Outlook(0.0, 1.0),
-        "since": Outlook(None, 1.0)}  # fmt: skip
+WAYS = {"hourly": Prediction(0.0, 1.0), "moved": Prediction(0.0, 1.0), "own": Prediction(0.0, 1.0),
+        "since": Prediction(None, 1.0)}  # fmt: skip
 """Steps that are cut into so many tasks while the stream runs; the last one is rebuilt for it."""
 Asked: TypeAlias = Mapping[str, tuple[str, StepSpec]]
 SHED = {"pairs": 30, "last": 20}
@@ -97,7 +97,7 @@ def small(blocks: int) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(results, "LARGE", 2_000)  # some of a life's results
         patch.setattr(ShedWatch, "look", lambda *_: None)  # how far it is behind is the machine's
         patch.setattr(StreamHost, "_asked", rescaled(StreamHost._asked))
-        patch.setattr(Rescaler, "_outlook", lambda _, each, __: (WAYS[each.step.id], 0))
+        patch.setattr(Rescaler, "_predicted", lambda _, each, __: (WAYS[each.step.id], 0))
         patch.setattr(stream_host, "FOLLOW_SECONDS", 0.0)
         patch.setattr(StreamHost.run, "__defaults__", (Bounds.fixed((blocks - 1) * 128 + 1),))
         yield patch

@@ -17,7 +17,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.expression import Column, Expression
 from penstock.core.kinds import KINDS, USUAL, part
 from penstock.core.measure import ColumnType
-from penstock.core.parallelism import AUTO, EVERY
+from penstock.core.parallelism import AUTO, UNSAID
 from penstock.core.shedding import Shedding
 from penstock.core.side import SideTable
 from penstock.core.step import StepSpec
@@ -152,7 +152,7 @@ class StepConfig(Model):
     def tasks(self) -> int:
         """Its parallelism, as the core knows it."""
         if self.parallelism is None:
-            return EVERY
+            return UNSAID
         return AUTO if self.parallelism == "auto" else self.parallelism
 
     @property

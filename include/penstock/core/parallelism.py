@@ -8,8 +8,8 @@ gets one more while it is overloaded and a core is free, and gives one back whil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-EVERY, AUTO = 0, -1
-"""As many as the query has tasks; as many as the load asks for."""
+UNSAID, AUTO = 0, -1
+"""As many as the query has tasks, where a step says nothing; as many as the load asks for."""
 BUSY = 0.75
 """Use of the processor from which on no core is free."""
 SPARE = 1.25

@@ -21,7 +21,7 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Prediction:
     """What either way is predicted to take.
 
     Attributes:
@@ -38,7 +38,7 @@ class Outlook:
         return Way.MOVE if self.move is not None and self.move <= self.rebuild else Way.REBUILD
 
 
-def predicted(kept: int, records: int, pace: float, *, by_key: bool) -> Outlook:
+def predicted(kept: int, records: int, pace: float, *, by_key: bool) -> Prediction:
     """What either way will take, until the step has sealed a micro-batch with all of its shards.
 
     Args:
@@ -48,4 +48,4 @@ def predicted(kept: int, records: int, pace: float, *, by_key: bool) -> Outlook:
         by_key: whether each row belongs to one shard; else it cannot move.
     """
     move = 2 * pace + kept / MOVED_A_SECOND if by_key and kept <= MOST_MOVED else None
-    return Outlook(move, pace + records / READ_A_SECOND)
+    return Prediction(move, pace + records / READ_A_SECOND)

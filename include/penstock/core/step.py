@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from penstock.core import identity
 from penstock.core.errors import PenstockError, TerminalError, TransientError
 from penstock.core.expression import Column, Expression, MeasureSpec, columns_of
-from penstock.core.parallelism import EVERY
+from penstock.core.parallelism import UNSAID
 from penstock.core.shedding import Shedding
 from penstock.core.side import Declared, SideJoin
 from penstock.core.slack import SlackSpec
@@ -81,7 +81,7 @@ class StepSpec(ABC):
     above: Above | None = field(default=None, kw_only=True)
     guest: str = field(default="", kw_only=True)
     run: str = field(default="", kw_only=True)
-    parallelism: int = field(default=EVERY, kw_only=True)
+    parallelism: int = field(default=UNSAID, kw_only=True)
 
     @property
     def id(self) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.core.clock import Clock
-from penstock.core.parallelism import AUTO, Look, Verdict, decide
-from penstock.core.rescaling import Outlook, Way, predicted
+from penstock.core.errors import PenstockError
+from penstock.core.parallelism import AUTO, HELD, Look, Verdict, decide
+from penstock.core.rescaling import Prediction, Way, predicted
 from penstock.kinds.frame import frame_of
 from penstock.lake.cluster.load import EVERY, loads, taus
 from penstock.lake.history.position import position
@@ -82,7 +83,7 @@ class Rescaler:
         """Write down what is over, one way or the other."""
         for name, decided in [*self._opened.items()]:
             each = running.get(name)
-            if name not in self._hosted.steps:
+            if name not in self._hosted.steps:  # nobody asks for it any more
                 self._table.over(decided, LEFT)
                 del self._opened[name]
             if each is None or not each.shards or each.moves:
@@ -104,20 +105,25 @@ class Rescaler:
 
     def _begin(self, each: Running, query: LogQuery, wanted: Verdict) -> None:
         step = each.step
-        outlook, records = self._outlook(each, query)
+        prediction, records = self._predicted(each, query)
         decided = self._table.decide(Rescaling(
-            step.id, 0, DECIDED, outlook.way, wanted.reason, each.shards, wanted.tasks,
-            each.kept, records, outlook.move, outlook.rebuild,
+            step.id, 0, DECIDED, prediction.way, wanted.reason, each.shards, wanted.tasks,
+            each.kept, records, prediction.move, prediction.rebuild,
         ))  # fmt: skip
         log.info("step=%s tasks=%s becomes=%s way=%s: %s", step.id, each.shards, wanted.tasks,
-                 outlook.way, wanted.reason)  # fmt: skip
-        self._opened[step.id] = decided
-        if outlook.way is Way.MOVE:
-            query.move(step.id, wanted.tasks)
+                 prediction.way, wanted.reason)  # fmt: skip
+        try:
+            if prediction.way is Way.MOVE:
+                query.move(step.id, wanted.tasks)
+            else:
+                query.again(step, wanted.tasks, PARALLELISM)
+        except PenstockError as wrong:
+            self._table.over(decided, LEFT)
+            self._hosted.give_up(step.id, str(wrong))
         else:
-            query.again(step, wanted.tasks, PARALLELISM)
+            self._opened[step.id] = decided
 
-    def _outlook(self, each: Running, query: LogQuery) -> tuple[Outlook, int]:
+    def _predicted(self, each: Running, query: LogQuery) -> tuple[Prediction, int]:
         """What either way is predicted to take, and records that a rebuild reads."""
         step = each.step
         frame, at = frame_of(step), position(self._tables, step)
@@ -144,7 +150,7 @@ class Rescaler:
                 continue
             did = each.worked.since(watched.worked)
             watched.worked = each.worked
-            watched.looks.append(Look(arrives, did.speed, used))
+            watched.looks = [*watched.looks, Look(arrives, did.speed, used)][-HELD:]
 
     def _used(self) -> float:
         """Share of the nodes' cores that is in use; 0: nobody has looked."""

@@ -193,15 +193,12 @@ class StreamHost:
         self._follow_due = now + FOLLOW_SECONDS
         if self.hosted.follow(self._asked(), again=not self._ends()):
             self._serve()
-        self.rescaler.look()
+        _or_later("nothing is rescaled", self.rescaler.look)
         self._say(facts(self._linked(), self.hosted))
 
     def _say(self, what: Mapping[str, Rows]) -> None:
-        """Keep the register true; it is no reason to end."""
-        try:
-            self.register.say(what)
-        except (PenstockError, OSError) as away:
-            log.warning("the register says something else, until the next look: %s", away)
+        """Keep the register true."""
+        _or_later("the register says something else", lambda: self.register.say(what))
 
     def _ends(self) -> bool:
         """Whether bounded sources have ended, and all is sealed."""
@@ -285,3 +282,11 @@ class StreamHost:
         for query, done in running:
             query.finish(until, done)
         self._say(NOTHING)
+
+
+def _or_later(otherwise: str, work: Callable[[], None]) -> None:
+    """Do something that is no reason to end: what fails now is tried at the next look."""
+    try:
+        work()
+    except (PenstockError, OSError) as away:
+        log.warning("%s, until the next look: %s", otherwise, away)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.parallelism import AUTO, EVERY, HELD, Look, decide, joint
+from penstock.core.parallelism import AUTO, HELD, UNSAID, Look, decide, joint
 
 
 def looks(*found: tuple[float, float | None], used: float = 0.5) -> list[Look]:
@@ -65,7 +65,7 @@ def test_it_follows_the_load_and_does_not_swing() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "both"),
-    [(2, 3, 3), (AUTO, 3, 3), (EVERY, 3, 3), (AUTO, EVERY, AUTO), (EVERY, EVERY, EVERY),
+    [(2, 3, 3), (AUTO, 3, 3), (UNSAID, 3, 3), (AUTO, UNSAID, AUTO), (UNSAID, UNSAID, UNSAID),
      (AUTO, AUTO, AUTO)],
 )  # fmt: skip
 def test_who_share_a_step_get_what_either_needs(one: int, other: int, both: int) -> None:

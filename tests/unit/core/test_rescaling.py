@@ -18,6 +18,6 @@ from penstock.core.rescaling import MOST_MOVED, Way, predicted
 def test_what_is_predicted_to_take_less_is_taken(
     kept: int, records: int, *, by_key: bool, way: Way
 ) -> None:
-    outlook = predicted(kept, records, 0.5, by_key=by_key)
-    assert outlook.way is way
-    assert outlook.rebuild == pytest.approx(0.5 + records / 250_000)
+    prediction = predicted(kept, records, 0.5, by_key=by_key)
+    assert prediction.way is way
+    assert prediction.rebuild == pytest.approx(0.5 + records / 250_000)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.parallelism import AUTO, EVERY, HELD
+from penstock.core.errors import TransientError
+from penstock.core.parallelism import AUTO, HELD, UNSAID
 from penstock.core.rescaling import Way
 from penstock.core.window import micros
 from penstock.lake.log.rescalings import DECIDED, DONE, LEFT, Rescaling, Rescalings, rescalings
@@ -91,7 +92,7 @@ def test_it_is_begun_once_and_ends_when_the_step_has_sealed_with_all_its_tasks(
 
 
 def test_a_step_that_says_nothing_has_as_many_as_its_query(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, EVERY)
+    scene = Scene(tmp_path, UNSAID)
     scene.rescaler.look()
     assert (scene.states, scene.query.told) == ([], [])
     scene.running.shards = 1
@@ -141,3 +142,18 @@ def test_where_the_load_decides_it_is_looked_at_every_five_seconds(
     (found,) = rescalings(scene.lake.tables)
     assert (found.tasks_before, found.tasks) == (2, 1)
     assert found.reason == "no more than 100 records/s arrived in 30 s: 1 would do"
+
+
+def test_who_cannot_be_rebuilt_stands_still_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, given_up = Scene(tmp_path, 3), dict[str, str]()
+
+    def fails(*_: object) -> None:
+        raise TransientError("another process was faster")
+
+    monkeypatch.setattr(Query, "again", fails)
+    scene.hosted.give_up = given_up.__setitem__
+    scene.rescaler.look()
+    assert scene.states == [(LEFT, 3)]
+    assert given_up == {"s": "another process was faster"}

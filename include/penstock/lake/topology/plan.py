@@ -15,7 +15,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.shares import Share, shared, shares_of
 from penstock.control.spoken import spoken
-from penstock.core.parallelism import EVERY, joint
+from penstock.core.parallelism import UNSAID, joint
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
 from penstock.core.window import micros
@@ -134,7 +134,7 @@ class _OfLog:
         found, first = list[Change](), dict[str, str]()
         asked: dict[str, int] = {}
         for step in (step for pipeline in pipelines for step in pipeline.specs):
-            asked[step.id] = joint(step.parallelism, asked.get(step.id, EVERY))
+            asked[step.id] = joint(step.parallelism, asked.get(step.id, UNSAID))
         for pipeline in sorted(pipelines, key=lambda each: (each.name != self.log, each.name)):
             for step in pipeline.specs:
                 mate, tasks = first.get(step.id, ""), asked[step.id]
