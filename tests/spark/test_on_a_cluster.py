@@ -80,6 +80,7 @@ def test_nodes_come_and_go_and_are_lost_under_a_stream(
     with slow_host(scene.environment(**cluster.environment), output) as process:
         stream = Fed(scene, output, process, files)
         stream.until(lambda: stream.seen(CAME, "node1", "node2"))
+        stream.until(lambda: stream.fed > 1)  # it is under way, and not about to start
         cluster.want(3)
         stream.until(lambda: stream.seen(CAME, "node3"))
         cluster.lose("node1")

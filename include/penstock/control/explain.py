@@ -165,6 +165,7 @@ def _step(pipeline: Pipeline, spec: StepSpec, example: datetime) -> StepPlan:
         spec.name, spec.key_names, where, window, values,
         spec.slack if spec.has_slack else None, config.quality,
         config.compares, config.late, config.found_by(pipeline.given_to(config)), spec.shed,
+        spec.parallelism,
     )  # fmt: skip
 
 

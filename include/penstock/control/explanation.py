@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.config.slack import Quality
+from penstock.core.parallelism import UNSAID
 from penstock.core.shedding import Shedding
 from penstock.core.slack import SlackSpec
 
@@ -79,6 +80,7 @@ class StepPlan:
         late: then, which records are, and what becomes of them, with ``{correction}`` for when.
         found_by: what partners are looked up by; empty: it has none.
         shed: what it may leave to the correction under load; none: nothing.
+        parallelism: into how many tasks it is cut (``core.parallelism``).
     """
 
     name: str
@@ -92,6 +94,7 @@ class StepPlan:
     late: str = ""
     found_by: str = ""
     shed: Shedding | None = None
+    parallelism: int = UNSAID
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,22 @@ def test_explain_says_what_a_quality_target_promises(disordered: World, run: Run
     assert "lateness" in text
 
 
+@pytest.mark.parametrize(
+    ("parallelism", "said"),
+    [("3", "tasks 3 "), ("auto", "as many as the load asks for, one more or less at a time")],
+)
+def test_explain_says_into_how_many_tasks_a_step_is_cut(
+    disordered: World, run: Run, parallelism: str, said: str
+) -> None:
+    file = disordered.settings.pipelines / "doors.yaml"
+    assert said not in " ".join(run("explain", "doors")[1].split())
+    text = file.read_text().replace(
+        "slack: {fixed", f"parallelism: {parallelism}\n    slack: {{fixed"
+    )
+    file.write_text(text)
+    assert said in " ".join(run("explain", "doors")[1].split())
+
+
 def test_explain_a_landmark_s_average(disordered: World, run: Run) -> None:
     path = disordered.settings.pipelines / "doors.yaml"
     landmark = "window: {since: 2024-05-01T09:00:00Z, period: PT1M}"

@@ -10,6 +10,7 @@ from rich.text import Text
 from penstock.config.slack import Quality
 from penstock.control.explanation import Explanation, StepPlan, WindowPlan
 from penstock.control.spoken import spoken
+from penstock.core.parallelism import AUTO, UNSAID
 from penstock.core.slack import SlackPolicy
 from penstock.lake.ingest.sample import SlackEffect
 from penstock.lake.proof.worth import Worth
@@ -77,7 +78,7 @@ def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
         rows.append(("quality", _promise(step.quality, step.window.size)))
     if step.compares:
         late = step.late.format(correction=plan.correction)
-        out.print(pairs(("answer", "at once"), *rows, ("late", late), *_shed(step)))
+        out.print(pairs(("answer", "at once"), *rows, ("late", late), *_shed(step), *_tasks(step)))
         return
     if step.quality is not None:
         rows.append(("assumes", ASSUMPTIONS))
@@ -90,7 +91,7 @@ def show_slack(step: StepPlan, plan: Explanation, out: Console) -> None:
     rows.append(
         ("late", f"what comes after the answer is repaired by correction, {plan.correction}")
     )
-    out.print(pairs(*rows, *_shed(step)))
+    out.print(pairs(*rows, *_shed(step), *_tasks(step)))
 
 
 def _shed(step: StepPlan) -> list[tuple[str, str]]:
@@ -106,6 +107,14 @@ def _shed(step: StepPlan) -> list[tuple[str, str]]:
             f" {may.base:.0%} of them. They are repaired as late ones are",
         )
     ]
+
+
+def _tasks(step: StepPlan) -> list[tuple[str, str]]:
+    """Into how many it is cut; nothing: as many as the stream has."""
+    if step.parallelism == UNSAID:
+        return []
+    as_asked = "as many as the load asks for, one more or less at a time"
+    return [("tasks", as_asked if step.parallelism == AUTO else f"{step.parallelism}")]
 
 
 def _slack(step: StepPlan) -> str:
