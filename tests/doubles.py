@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from penstock.lake.storage.commit import Table
@@ -138,9 +137,9 @@ def deadly_commits(death: Callable[[], None]) -> Iterator[None]:
     """Every commit to a table may be the last thing a process does, or the first it does not."""
     swap = Table.swap
 
-    def wrapped(self: Table, rows: pa.Table, application: str, number: int) -> None:
+    def wrapped(self: Table, *arguments: Any) -> None:
         death()
-        swap(self, rows, application, number)
+        swap(self, *arguments)
         death()
 
     with pytest.MonkeyPatch.context() as patch:
