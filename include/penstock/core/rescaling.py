@@ -7,8 +7,11 @@ another owner. Which costs less is known of neither beforehand, so both are pred
 from dataclasses import dataclass
 from enum import StrEnum
 
-MOVED_A_SECOND, READ_A_SECOND = 1_000_000.0, 250_000.0
-"""Rows of a state that shards look through and write; records that are read and reduced."""
+MOVED_A_SECOND, READ_A_SECOND = 1_000_000.0, 1_000_000.0
+"""Rows of a state that shards look through and write; records that are read and reduced: measured
+on two cores (benchmarks/rescaling.py)."""
+FIXED = 1.0
+"""Seconds of a micro-batch: what a longer one takes more is for its records."""
 MOST_MOVED = 4_000_000
 """Rows of a state that go through the driver's memory at once."""
 
@@ -44,8 +47,9 @@ def predicted(kept: int, records: int, pace: float, *, by_key: bool) -> Predicti
     Args:
         kept: rows of the state.
         records: of the log that a rebuild reads.
-        pace: seconds that a micro-batch takes: a move takes two, a rebuild one.
+        pace: seconds that the shortest micro-batch took: a move takes two, a rebuild one.
         by_key: whether each row belongs to one shard; else it cannot move.
     """
+    pace = min(pace, FIXED)
     move = 2 * pace + kept / MOVED_A_SECOND if by_key and kept <= MOST_MOVED else None
     return Prediction(move, pace + records / READ_A_SECOND)

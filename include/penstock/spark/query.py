@@ -172,9 +172,9 @@ class LogQuery:
 
     @property
     def pace(self) -> float:
-        """Seconds that its last micro-batch took; 0: none has ended."""
-        progress = self.streaming.lastProgress
-        return 0.0 if progress is None else float(progress["batchDuration"]) / 1e3
+        """Seconds that the shortest of its last micro-batches took; 0: none has ended."""
+        spans = (progress["batchDuration"] for progress in self.streaming.recentProgress)
+        return min(spans, default=0) / 1e3
 
     @property
     def ended(self) -> bool:
