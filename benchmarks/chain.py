@@ -11,10 +11,8 @@ log has a host, a process of its own; they share the cores of this machine.
 """
 
 import argparse
-import json
 import multiprocessing
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -169,13 +167,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=8_000)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--records", type=int, default=12_000_000)
-    parser.add_argument("--run")
-    parser.add_argument("--arguments", default="{}")
-    args = parser.parse_args()
-    if args.run:
-        with tempfile.TemporaryDirectory() as scratch:
-            print(json.dumps(RUNS[args.run](Path(scratch), **json.loads(args.arguments))))
-        return
+    args = measuring.asked(parser, RUNS)
     print(f"{args.rate:,} records/s; {measuring.machine()}\n")
     apart = partial(measuring.apart, __file__)
     found = apart("late", rate=args.rate, seconds=args.seconds)

@@ -1,12 +1,14 @@
 """What the benchmarks share: scratch pipelines, the session, tables and pictures."""
 
+import argparse
 import json
 import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,20 @@ def appear(table: pa.Table, path: Path, **how: Any) -> None:
     """Write a source file; it has its name once it is whole.  ``how``: of ``write_table``."""
     pq.write_table(table, path.with_suffix(".writing"), **how)
     path.with_suffix(".writing").rename(path)
+
+
+def asked(
+    parser: argparse.ArgumentParser, runs: Mapping[str, Callable[..., Any]]
+) -> argparse.Namespace:
+    """What a script is asked for; a run that ``apart`` began is done, and ends the process."""
+    parser.add_argument("--run")
+    parser.add_argument("--arguments", default="{}")
+    args = parser.parse_args()
+    if args.run:
+        with tempfile.TemporaryDirectory() as scratch:
+            print(json.dumps(runs[args.run](Path(scratch), **json.loads(args.arguments))))
+        sys.exit()
+    return args
 
 
 def apart(script: str, name: str, **arguments: Any) -> dict[str, Any]:

@@ -8,8 +8,6 @@ rebuilt from the log. Every run is a process of its own.
 """
 
 import argparse
-import json
-import tempfile
 import threading
 import time
 from functools import partial
@@ -95,13 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--keys", type=int, nargs="*", default=[100_000, 1_000_000])
-    parser.add_argument("--run")
-    parser.add_argument("--arguments", default="{}")
-    args = parser.parse_args()
-    if args.run:
-        with tempfile.TemporaryDirectory() as scratch:
-            print(json.dumps(RUNS[args.run](Path(scratch), **json.loads(args.arguments))))
-        return
+    args = measuring.asked(parser, RUNS)
     apart = partial(measuring.apart, __file__)
     print(f"{args.records:,} records; {measuring.machine()}\n")
     rows = []

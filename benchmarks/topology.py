@@ -18,11 +18,9 @@ run is a process of its own.
 """
 
 import argparse
-import json
 import multiprocessing
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -311,13 +309,7 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=25)
     parser.add_argument("--changes", type=int, default=12)
     parser.add_argument("--only", nargs="*", default=[*RUNS])
-    parser.add_argument("--run")
-    parser.add_argument("--arguments", default="{}")
-    args = parser.parse_args()
-    if args.run:
-        with tempfile.TemporaryDirectory() as scratch:
-            print(json.dumps(RUNS[args.run](Path(scratch), **json.loads(args.arguments))))
-        return
+    args = measuring.asked(parser, RUNS)
     apart = partial(measuring.apart, __file__)
     print(f"{args.rate:,} records/s; {measuring.machine()}\n")
     if "started" in args.only:

@@ -15,6 +15,7 @@ from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
 from penstock.runtime.streams.links import linked
 from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.terminal.words import count
 
 COLUMNS, WIDE = (0, 330, 660), 270
 """Where logs, runs and pipelines are in the picture, and how wide, in its own units."""
@@ -177,16 +178,12 @@ def _run(run: str, kind: str, known: StreamStatus) -> tuple[str, list[str]]:
     if figures.get("error"):
         return STILL, [run, f"{kind}: stands still", str(figures["error"])]
     tasks = figures.get("tasks")
-    said = [run, f"{kind}: runs" + (f" in {_counted(tasks, 'task')}" if tasks else "")]
+    said = [run, f"{kind}: runs" + (f" in {count(tasks, 'task')}" if tasks else "")]
     if "through_seq" in figures:
         said.append(
             f"up to record {figures['through_seq'] + 1:,}, K {figures['slack_seconds']:g} s"
         )
     return RUNS, said
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _short(text: str) -> str:

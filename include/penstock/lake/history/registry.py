@@ -242,7 +242,7 @@ class Registry:
         settle(self.tables.decisions(), self.tables.registry())
         if pending.begun:
             controls = (self.tables.control(step) for step in pending.steps)
-            settle(self.tables.decisions(), self.tables.blocks(), *controls)
+            settle(self.tables.blocks(), *controls)
             _write_down(self.registry, pending.begun)
 
     def _slack_at(self, step: StepSpec, block: int) -> SlackSpec:
