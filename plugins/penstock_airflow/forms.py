@@ -119,7 +119,16 @@ def query(joins: Sequence[str] = ("",)) -> dict[str, Param]:
     }  # fmt: skip
 
 
+def applied(former: Sequence[str] = ("",)) -> dict[str, Param]:
+    """Fields of ``apply__topology``; ``former``: pipelines of which a former version is there."""
+    if not former:
+        return {}
+    said = "Of this pipeline let what was in force before be so again; edits wait for another run."
+    return {"take_back": _words("Take back", said, enum=[None, *former])}
+
+
 FORMS: dict[str, Callable[[], dict[str, Param]]] = {
+    "apply": applied,
     "audit": audit,
     "correct": correction,
     "preload": preload,

@@ -113,6 +113,8 @@ class SubmitJobOperator(SparkSubmitOperator):
         hook = self._get_hook()
         self._hook = hook
         hook.mark = f"{settings.home}/{self.dag_id}/{self.task_id}/{request.run_id}"
+        if (number := context["ti"].map_index) is not None and number >= 0:
+            hook.mark += f"/{number}"
         hook.environment = environment_of(settings)
         try:
             super().execute(context)

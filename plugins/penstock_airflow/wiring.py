@@ -15,6 +15,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
 from penstock.core.kinds import has_part
+from penstock.core.version import FORMER, pipeline_of
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import StreamSpec
 
@@ -63,6 +64,12 @@ def stream_spec(log: str, digest: str | None) -> StreamSpec:
 def joins(pipeline: Pipeline) -> list[str]:
     """The steps of a pipeline of whose pairs the log can be asked."""
     return [step.name for step in pipeline.specs if has_part(step.kind, "asked")]
+
+
+def former() -> list[str]:
+    """Pipelines of which a former version stands by."""
+    names = (version.name for version in catalog().versions)
+    return [pipeline_of(name) for name in names if name.endswith(FORMER)]
 
 
 def explain(text: str, pipeline: Pipeline) -> str:

@@ -27,7 +27,7 @@ import pytest
 from rich.console import Console
 
 from penstock.config.catalog import Catalog
-from penstock.config.kept import catalog_to_run
+from penstock.config.kept import approve, build, catalog_to_run, keep, take_back
 from penstock.config.pipeline import TOGETHER, Pipeline
 from penstock.config.settings import Settings
 from penstock.config.shares import shares_of
@@ -161,9 +161,22 @@ def _share(settings: Settings) -> None:
     beside.mkdir(exist_ok=True)
     (beside / "a.yaml").write_text(SHARED)
     (beside / "b.yaml").write_text("source: {pipeline: a}\n" + SHARED[SHARED.index("steps") :])
-    known = catalog_to_run(settings).pipelines
-    assert [step.id for each in known for step in each.specs] == ["s", "s"]
-    assert len(shares_of(settings)) == len(known)
+    known = catalog_to_run(settings)
+    assert [step.id for each in known.pipelines for step in each.specs] == ["s", "s"]
+    assert len(shares_of(settings)) >= len(known.every)
+    _edit(settings.model_copy(update={"approve": True}), beside / "b.yaml")
+
+
+def _edit(settings: Settings, file: Path) -> None:
+    """As whoever has an edit built beside what is in force, switches to it, and takes it back."""
+    keep(settings, catalog_to_run(settings))
+    file.write_text(file.read_text().replace("PT1M", "PT2M"))
+    digest = Catalog.read(settings.pipelines).pipeline("b").digest
+    build(settings, "b", digest)
+    approve(settings, "b", digest)
+    take_back(settings, "b")
+    found = {each.name: each.specs[0].id for each in catalog_to_run(settings).every}
+    assert found == {"a": "s", "b": "s", "b@next": "b.s"}
 
 
 def _propose(settings: Settings, _blocks: int) -> None:

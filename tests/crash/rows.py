@@ -106,6 +106,11 @@ POINTS |= dict.fromkeys(
     ("stream",),
 )
 POINTS |= dict.fromkeys(("after unlink", *(f"{side} shares" for side in SIDES)), ("launch",))
+POINTS |= dict.fromkeys(
+    [f"{side} {what}" for side in SIDES for what in ("next", "former", "taken back")]
+    + ["after switch"],
+    ("launch",),
+)
 FAILURE = ("before failure", "after failure")
 POINTS |= dict.fromkeys(FAILURE, ("stream",))
 

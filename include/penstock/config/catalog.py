@@ -61,12 +61,19 @@ class Catalog:
         standing_in: names of pipelines whose file has problems; their last valid definition is
             in force.
         held: names of those whose edit waits for approval; so is theirs.
+        versions: definitions that run beside those in force (``core/version``).
     """
 
     pipelines: tuple[Pipeline, ...] = ()
     errors: tuple[ConfigProblem, ...] = field(default=())
     standing_in: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
+    versions: tuple[Pipeline, ...] = ()
+
+    @property
+    def every(self) -> tuple[Pipeline, ...]:
+        """All that run: pipelines and their versions."""
+        return (*self.pipelines, *self.versions)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -94,7 +101,7 @@ class Catalog:
         """The pipeline of that name.
 
         Args:
-            name: of the pipeline.
+            name: of the pipeline, or of a version.
             digest: of what a job was scheduled for: the file, or what that says of the log; none:
                 whatever it says.
 
@@ -102,7 +109,7 @@ class Catalog:
             UnknownPipelineError: there is none, or its file has problems.
             ConfigDriftError: the file says something else by now.
         """
-        for pipeline in self.pipelines:
+        for pipeline in self.every:
             if pipeline.name == name:
                 if digest is not None and digest not in {pipeline.digest, pipeline.log_digest}:
                     raise ConfigDriftError(name, digest, pipeline.digest)

@@ -17,6 +17,7 @@ from penstock.config.wrong_steps import wrong_steps
 from penstock.config.yaml_file import lines_of
 from penstock.core.measure import ColumnType
 from penstock.core.step import StepSpec
+from penstock.core.version import pipeline_of
 
 OF_THE_LOG = ("load", "micro_batch", "keep")
 
@@ -73,7 +74,7 @@ class Guest(LinkedPipeline):
 
     def placed(self, step: StepSpec) -> StepSpec:
         """It is known on the log by the name of its pipeline."""
-        return replace(self.other.placed(step), guest=self.name)
+        return replace(self.other.placed(step), guest=pipeline_of(self.name))
 
     @cached_property
     def digest(self) -> str:

@@ -1,9 +1,8 @@
 """The last definition of each pipeline: it stays in force while its file has problems.
 
-Or, where that is asked for, while its edit waits for approval.
+Or, where that is asked for, while its edit waits for approval: then it is built beside it first.
 """
 
-import os
 from pathlib import Path
 
 from penstock.config.catalog import Catalog, file_state, read_pipeline
@@ -12,7 +11,11 @@ from penstock.config.links import linked
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shared, shares_of
+from penstock.config.versions import definition_in, fits, versions
+from penstock.config.whole import alike, take_place, write_whole, written
+from penstock.core.crash import reached
 from penstock.core.errors import ConfigError
+from penstock.core.version import FORMER, NEXT, version_of
 
 
 def catalog_in_force(settings: Settings) -> Catalog:
@@ -22,7 +25,7 @@ def catalog_in_force(settings: Settings) -> Catalog:
     another name, is meant to be gone. Steps know their runs.
     """
     found = _in_force(settings)
-    shared(found.pipelines, shares_of(settings))
+    shared(found.every, shares_of(settings))
     return found
 
 
@@ -30,7 +33,7 @@ def catalog_to_run(settings: Settings) -> Catalog:
     """The same, for whoever runs steps: which runs they have is remembered first."""
     with changing(settings):
         found = _in_force(settings)
-        remember(settings, shared(found.pipelines, shares_of(settings)))
+        remember(settings, shared(found.every, shares_of(settings)))
     return found
 
 
@@ -49,7 +52,7 @@ def _in_force(settings: Settings) -> Catalog:
             standing_in.append(former)
     held = {} if not settings.approve else {
         pipeline.name: former for pipeline in read.pipelines
-        if not _same(pipeline.path, kept_file(settings, pipeline.name))
+        if not alike(pipeline.path, kept_file(settings, pipeline.name))
         and (former := _kept(settings, pipeline.path)) and _computes_anew(former, pipeline)
     }  # fmt: skip
     mine = (held.get(pipeline.name, pipeline) for pipeline in read.pipelines)
@@ -57,8 +60,9 @@ def _in_force(settings: Settings) -> Catalog:
     pipelines = sorted(every, key=lambda pipeline: pipeline.name)
     errors = tuple(dict.fromkeys((*read.errors, *astray)))
     return Catalog(
-        tuple(pipelines), errors, frozenset(p.name for p in standing_in), frozenset(held)
-    )
+        tuple(pipelines), errors, frozenset(p.name for p in standing_in), frozenset(held),
+        tuple(versions(_folder(settings), pipelines)),
+    )  # fmt: skip
 
 
 def _computes_anew(former: Pipeline, now: Pipeline) -> bool:
@@ -71,50 +75,112 @@ def _computes_anew(former: Pipeline, now: Pipeline) -> bool:
     return any(known.get(step.name) != step.fingerprint for step in now.own_specs)
 
 
+def build(settings: Settings, name: str, digest: str) -> Pipeline | None:
+    """Let the definition of a pipeline's file run beside the one in force.
+
+    Returns:
+        The version; none: it says another log, and there is nothing to build beside.
+
+    Raises:
+        ConfigError, UnknownPipelineError: as ``approve``.
+    """
+    version = version_of(name, NEXT)
+    edited, file = _edited(settings, name, digest), kept_file(settings, version)
+    reached("before next")
+    _copy(edited, file)
+    reached("after next")
+    found = {each.name: each for each in catalog_to_run(settings).versions}
+    if version not in found:
+        file.unlink(missing_ok=True)
+    return found.get(version)
+
+
 def approve(settings: Settings, name: str, digest: str) -> None:
-    """Let the definition of a pipeline's file be in force.
+    """Let the definition of a pipeline's file be in force: readers switch to what it runs.
+
+    What was in force before is a version from then on, if it fits the log.
 
     Raises:
         ConfigError: the file says something else than what was approved.
         UnknownPipelineError: it is gone, or has problems.
     """
+    edited, kept = _edited(settings, name, digest), kept_file(settings, name)
+    former = _kept(settings, edited.path)
+    if former is not None and not alike(edited.path, kept):
+        if _computes_anew(former, edited) and fits(former, edited):
+            reached("before former")
+            write_whole(kept_file(settings, version_of(name, FORMER)), kept.read_bytes())
+            reached("after former")
+        keep(settings, Catalog((edited,)))
+    reached("after switch")
+    kept_file(settings, version_of(name, NEXT)).unlink(missing_ok=True)
+
+
+def take_back(settings: Settings, name: str) -> None:
+    """Let what was in force before the last switch be so again; the edit is a version then.
+
+    Raises:
+        ConfigError: there is no such version, or edits are followed by themselves.
+        UnknownPipelineError: there is no such pipeline, or its file has problems.
+    """
+    file, former = Catalog.read(settings.pipelines).pipeline(name), version_of(name, FORMER)
+    catalog, kept = catalog_in_force(settings), kept_file(settings, former)
+    known = {each.name for each in catalog.versions}
+    if former not in known and version_of(name, NEXT) in known:  # it is done
+        kept.unlink(missing_ok=True)
+        return
+    if former not in known:
+        raise ConfigError(
+            f"{name} has no former version. There are: {', '.join(sorted(known)) or 'none'}"
+        )
+    if not settings.approve:
+        raise ConfigError(f"edits of files are followed by themselves: change {file.path} back")
+    if name not in catalog.held:
+        _copy(file, kept_file(settings, version_of(name, NEXT)))
+    reached("before taken back")
+    write_whole(kept_file(settings, name), kept.read_bytes())
+    reached("after taken back")
+    kept.unlink()
+
+
+def _edited(settings: Settings, name: str, digest: str) -> Pipeline:
+    """What a pipeline's file says, as it was planned."""
     pipeline = Catalog.read(settings.pipelines).pipeline(name)
     if pipeline.digest != digest:
         raise ConfigError(
             f"{pipeline.path} was edited since that was planned. Trigger apply__topology again"
         )
-    keep(settings, Catalog((pipeline,)))
+    return pipeline
 
 
 def keep(settings: Settings, catalog: Catalog) -> None:
-    """Remember the definitions that are in use; does nothing for those that are known already.
-
-    What is kept is read again before it counts: its file may be edited meanwhile.
-    """
+    """Remember the definitions that are in use; does nothing for those that are known already."""
     for pipeline in catalog.pipelines:
-        copy = kept_file(settings, pipeline.name)
-        if pipeline.name in catalog.standing_in | catalog.held or _same(pipeline.path, copy):
-            continue
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        fresh = copy.with_name(f".{copy.name}.{os.getpid()}")
-        try:
-            with fresh.open("wb") as file:
-                file.write(pipeline.path.read_bytes())
-                file.flush()
-                os.fsync(file.fileno())
-            found, _ = read_pipeline(pipeline.path, fresh)
-            if found is None:
-                continue
+        if pipeline.name not in catalog.standing_in | catalog.held:
+            _copy(pipeline, kept_file(settings, pipeline.name))
+
+
+def _copy(pipeline: Pipeline, copy: Path) -> None:
+    """Keep what a pipeline's file holds, if that is not known already.
+
+    It is read again before it counts: the file may be edited meanwhile.
+    """
+    if alike(pipeline.path, copy):
+        return
+    fresh = written(copy, pipeline.path.read_bytes())
+    try:
+        found, _ = read_pipeline(pipeline.path, fresh)
+        if found is not None:
             link_as(found, pipeline)
             if found.digest == pipeline.digest:
-                fresh.replace(copy)
-        finally:
-            fresh.unlink(missing_ok=True)
+                take_place(fresh, copy)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def kept_file(settings: Settings, name: str) -> Path:
-    """Where a pipeline's last valid definition is."""
-    return _folder(settings) / f"{name}.yaml"
+    """Where the definition of a pipeline that is in force, or of a version, is kept."""
+    return definition_in(_folder(settings), name)
 
 
 def _folder(settings: Settings) -> Path:
@@ -124,10 +190,3 @@ def _folder(settings: Settings) -> Path:
 def _kept(settings: Settings, path: Path) -> Pipeline | None:
     copy = kept_file(settings, path.stem)
     return read_pipeline(path, copy)[0] if copy.is_file() else None
-
-
-def _same(path: Path, copy: Path) -> bool:
-    try:
-        return path.read_bytes() == copy.read_bytes()
-    except OSError:
-        return False

@@ -35,7 +35,7 @@ def linked(pipelines: Iterable[Pipeline]) -> tuple[list[Pipeline], list[ConfigPr
     while some := [p for p in left.values() if p.source.pipeline not in left]:
         for pipeline in some:
             del left[pipeline.name]
-            found = [*_wrong(pipeline, ready)]
+            found = [*link_to(pipeline, ready)]
             problems += found
             if not found:
                 ready[pipeline.name] = pipeline
@@ -45,8 +45,8 @@ def linked(pipelines: Iterable[Pipeline]) -> tuple[list[Pipeline], list[ConfigPr
     return [every[name] for name in every if name in ready], problems
 
 
-def _wrong(pipeline: LinkedPipeline, ready: Mapping[str, Pipeline]) -> Iterable[ConfigProblem]:
+def link_to(pipeline: Pipeline, ready: Mapping[str, Pipeline]) -> Iterable[ConfigProblem]:
+    """Link a pipeline that stands on another one, and say what is wrong with that."""
     if isinstance(pipeline, OverAnswers):
         return wrong_answers(pipeline, ready)
-    assert isinstance(pipeline, Guest)  # noqa: S101  there is no other
-    return wrong_guest(pipeline, ready)
+    return wrong_guest(pipeline, ready) if isinstance(pipeline, Guest) else ()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, PrivateAttr
 
@@ -16,6 +16,7 @@ from penstock.config.snapshots import Snapshots
 from penstock.config.step import ByKind, Given, StepConfig, code_of
 from penstock.core.side import SideTable
 from penstock.core.step import ONLY, StepSpec
+from penstock.core.version import pipeline_of
 
 TOGETHER, APART = "together", "apart"
 """Names of queries: of the one that runs all steps but those that run apart."""
@@ -62,7 +63,7 @@ class Pipeline(Snapshots, Intake, Named):
     @property
     def log(self) -> str:
         """The pipeline whose log it stands on: its own, or another one's."""
-        return self.name
+        return pipeline_of(self.name)
 
     def is_live(self, streams: Sequence[str] = ()) -> bool:
         """Whether one of some sources never ends; by default of all."""
@@ -94,6 +95,14 @@ class Pipeline(Snapshots, Intake, Named):
         """Say which run each step has, by its name."""
         own = self.own_specs
         self._specs = tuple(replace(step, run=runs.get(step.name, "")) for step in own)
+
+    def beside(self, in_force: "Pipeline", name: str) -> Self:
+        """The same as a version of the one in force, on whose log it stands as that says it."""
+        found = self.model_copy(update={"name": name})
+        found.__dict__.pop("digest", None)
+        said = {"log_digest": in_force.log_digest, "definitions": in_force.definitions}
+        found.__dict__.update(said)  # as if they had been asked for
+        return found
 
     def placed(self, step: StepSpec) -> StepSpec:
         """A step of this pipeline's that knows what its records are."""

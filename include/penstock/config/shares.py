@@ -13,15 +13,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import count
+from itertools import chain, count
+from operator import itemgetter
 from pathlib import Path
 
 from penstock.config.model import digest_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.config.whole import write_whole
 from penstock.core.crash import reached
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
+from penstock.core.version import pipeline_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +68,28 @@ def shared(pipelines: Iterable[Pipeline], known: Sequence[Share]) -> list[Share]
 def _of_a_log(pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Share]:
     """The runs of one log: who means the same as before keeps the run."""
     former = {(share.pipeline, share.step): share for share in known}
-    fresh, alone = dict[tuple[str, str], Share](), set[tuple[str, str]]()
+    fresh, asks = dict[tuple[str, str], Share](), dict[tuple[str, str], object]()
     for pipeline in pipelines:
         for step in pipeline.own_specs:
             key, meaning = (pipeline.name, step.name), _meaning(pipeline, step)
             fresh[key] = Share(pipeline.log, *key, step.id, meaning)
-            alone |= {key} if step.declares else set()
+            asks |= {key: step.declares} if step.declares else {}
     kept = {key: former[key] for key, share in fresh.items()
             if key in former and former[key].meaning == share.meaning}  # fmt: skip
     gone = {key: share for key, share in former.items() if key not in fresh}
+    left = {key: share for key, share in former.items() if key in fresh and key not in kept}
     found, runs = dict(kept), {share.run: share.meaning for share in kept.values()}
     for key, share in fresh.items():
         if key not in kept:
             own = {one.run for (name, _), one in found.items() if name == share.pipeline}
-            mates = (one.run for other, one in (found | gone).items()
+            every = chain(found.items(), gone.items(), left.items())
+            mates = [(_far(key, other), one.run) for other, one in every
                      if one.meaning == share.meaning == runs.get(one.run, share.meaning)
-                     and other not in alone and one.run not in own)  # fmt: skip
-            run = None if key in alone else next(mates, None)
+                     and _may_share(key, other, asks) and one.run not in own]  # fmt: skip
             before = former[key].run if key in former else share.run
-            left = before if before not in runs else _free(share.run, runs)
-            found[key] = replace(share, run=run or left)
+            alone = before if before not in runs else _free(share.run, runs)
+            _, run = min(mates, key=itemgetter(0), default=(0, alone))
+            found[key] = replace(share, run=run)
             runs[found[key].run] = share.meaning
             gone = {other: one for other, one in gone.items()
                     if (one.pipeline, one.run) != (share.pipeline, found[key].run)}  # fmt: skip
@@ -93,6 +98,27 @@ def _of_a_log(pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Sha
         pipeline.share(mine)
     left_behind = (s for s in gone.values() if runs.get(s.run, s.meaning) == s.meaning)
     return [*found.values(), *left_behind]
+
+
+def _far(key: tuple[str, str], other: tuple[str, str]) -> int:
+    """Which of several steps that mean the same it goes with: itself in another version first."""
+    mine = pipeline_of(key[0]) == pipeline_of(other[0])
+    return 0 if mine and key[1] == other[1] else 1 if mine else 2
+
+
+def _may_share(
+    key: tuple[str, str], other: tuple[str, str], asks: Mapping[tuple[str, str], object]
+) -> bool:
+    """Whether two steps may have one run; one with queries only with a version that has the same.
+
+    Args:
+        key: one of them.
+        other: the other one; it may be gone.
+        asks: what is asked of those that are there and have queries.
+    """
+    if key not in asks:
+        return other not in asks
+    return pipeline_of(key[0]) == pipeline_of(other[0]) and asks.get(other, asks[key]) == asks[key]
 
 
 def _free(own: str, runs: Mapping[str, str]) -> str:
@@ -150,14 +176,9 @@ def remember(settings: Settings, shares: Sequence[Share]) -> None:
     """Replace what is remembered, if it is something else; within ``changing``."""
     if [*shares] == shares_of(settings):
         return
-    file = shares_file(settings)
-    fresh = file.with_name(f".{file.name}.new")
+    content = json.dumps([asdict(share) for share in shares], indent=1)
     reached("before shares")
-    with fresh.open("w", encoding="utf-8") as out:
-        json.dump([asdict(share) for share in shares], out, indent=1)
-        out.flush()
-        os.fsync(out.fileno())
-    fresh.replace(file)
+    write_whole(shares_file(settings), content.encode())
     reached("after shares")
 
 

@@ -8,12 +8,14 @@ from penstock.config.kept import catalog_in_force
 from penstock.config.linked import LinkedPipeline
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.core.version import pipeline_of
 from penstock.lake.log.rescalings import Rescaling, rescalings
 from penstock.lake.storage.tables import Tables
-from penstock.lake.topology.plan import Change, Outlook, What
+from penstock.lake.topology.plan import Change, What
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
 from penstock.runtime.streams.links import linked
+from penstock.runtime.streams.outlook import outlook_of, owed_by
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.terminal.words import count
 
@@ -70,6 +72,7 @@ class View:
         width, height: of it.
         changes: what files ask for that is not so yet.
         held: pipelines whose edit waits for approval.
+        owed: versions that are built, and what each still owes before readers can switch.
         rescalings: the newest ones, with the log of each.
     """
 
@@ -79,13 +82,14 @@ class View:
     height: int
     changes: list[Change]
     held: list[str]
+    owed: dict[str, str]
     rescalings: list[tuple[str, Rescaling]]
 
 
 def view(settings: Settings) -> View:
     """Everything as of now."""
     in_force = catalog_in_force(settings)
-    pipelines, outlook = in_force.pipelines, Outlook.of(settings, in_force)
+    pipelines, outlook = in_force.every, outlook_of(settings, in_force)
     picture = _Picture(settings)
     depths = {each.log: _depth(each) for each in pipelines}
     for log in sorted(depths, key=lambda name: (depths[name], name)):
@@ -94,6 +98,7 @@ def view(settings: Settings) -> View:
     made = [(log, each) for log in depths for each in rescalings(Tables(settings.lake_uri, log))]
     return View(
         picture.boxes, picture.edges, COLUMNS[-1] + WIDE, picture.bottom, changes, [*outlook.held],
+        {name: "; ".join(owed) for name, owed in owed_by(settings, in_force).items()},
         sorted(made, key=lambda each: each[1].at, reverse=True)[:SHOWN],
     )  # fmt: skip
 
@@ -131,7 +136,7 @@ class _Picture:
             ends.append(box.y + box.height)
         y, links = top, linked(paths) if known.alive else []
         for pipeline in pipelines:
-            look = RUNS if pipeline.name in links else RESTS
+            look = RUNS if pipeline_of(pipeline.name) in links else RESTS
             lines = [pipeline.name, *(step.name for step in pipeline.specs)]
             box = self._box(2, y, look, lines)
             for at, step in enumerate(pipeline.specs):

@@ -258,7 +258,7 @@ def _archive_overlaps(pipeline: Pipeline, home: Path, lake: str) -> list[PlacePr
 
 def _feeds_itself(config: History, pipeline: Pipeline, folder: str, lake: str) -> bool:
     """A Delta table of another pipeline is a source as any other."""
-    mine = path_of(lake) if config.files is not None else path_of(lake) / pipeline.name
+    mine = path_of(lake) if config.files is not None else path_of(lake) / pipeline.log
     return _meet(folder, str(mine))
 
 

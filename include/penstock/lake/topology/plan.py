@@ -14,10 +14,12 @@ from penstock.config.links import stands_on
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.shares import Share, shared, shares_of
+from penstock.config.versions import fits
 from penstock.control.spoken import spoken
 from penstock.core.parallelism import UNSAID, joint
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
+from penstock.core.version import FORMER, NEXT, pipeline_of, version_of
 from penstock.core.window import micros
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import BACKFILL, DONE, PLANNED
@@ -94,13 +96,29 @@ class Outlook:
     held: Mapping[str, str]
 
     @classmethod
-    def of(cls, settings: Settings, in_force: Catalog) -> "Outlook":
-        """Of the files, beside the catalog in force; those that have problems ask for nothing."""
-        wanted, known = Catalog.read(settings.pipelines).pipelines, shares_of(settings)
+    def of(cls, settings: Settings, in_force: Catalog, running: Collection[str]) -> "Outlook":
+        """Of the files, beside the catalog in force; those that have problems ask for nothing.
+
+        Args:
+            settings: where they are.
+            in_force: the catalog in force.
+            running: pipelines whose stream runs: their edits are built beside them.
+        """
+        read, known = Catalog.read(settings.pipelines).pipelines, shares_of(settings)
+        wanted = [one for each in read for one in _asked(each, in_force, running)]
+        wanted += [each for each in in_force.versions if each.name.endswith(FORMER)]
         shared(wanted, known)
-        first = sorted(wanted, key=lambda each: (len(stands_on(each)), each.name))
+        first = sorted(read, key=lambda each: (len(stands_on(each)), each.name))
         held = {each.name: each.digest for each in first if each.name in in_force.held}
         return cls(tuple(planned(settings.lake_uri, wanted, known)), held)
+
+
+def _asked(file: Pipeline, in_force: Catalog, running: Collection[str]) -> Sequence[Pipeline]:
+    """What a file asks for: what it says, or, where that is built first, both."""
+    if file.name not in in_force.held or file.name not in running:
+        return [file]
+    now = in_force.pipeline(file.name)
+    return [now, file.beside(now, version_of(now.name, NEXT))] if fits(file, now) else [file]
 
 
 def planned(lake: str, pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Change]:
@@ -151,7 +169,10 @@ class _OfLog:
         past = generations(self.tables, step)
         if not past or past[-1].fingerprint == OVER:
             because = "was removed before" if past else "has never run"
-            return self._reads(said, What.STARTS, f"{because}; with stream__{pipeline}")
+            stream = f"with stream__{pipeline_of(pipeline)}"
+            if pipeline != pipeline_of(pipeline):
+                because = f"is built beside {pipeline_of(pipeline)}, which answers meanwhile"
+            return self._reads(said, What.STARTS, f"{because}; {stream}")
         if past[-1].fingerprint != step.fingerprint:
             return self._reads(said, What.REBUILT, "means something else than before")
         return self._goes_on(said, step, asked)

@@ -1,4 +1,7 @@
-"""Whose steps the stream host of a log runs: the pipelines that are linked to it, as files say."""
+"""Whose steps the stream host of a log runs: the pipelines that are linked to it, as files say.
+
+With a pipeline its versions are linked.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -6,6 +9,7 @@ from collections.abc import Sequence
 from penstock.config.kept import catalog_to_run, state_in_force
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.core.version import pipeline_of
 from penstock.runtime.streams import links
 from penstock.runtime.streams.paths import StreamPaths
 
@@ -28,13 +32,13 @@ class LinkedPipelines:
         self._found: Sequence[Pipeline] = (pipeline,)
 
     def __call__(self) -> Sequence[Pipeline]:
-        """Those that are linked now, in the order of their names."""
+        """Those that are linked now."""
         names = [self._pipeline.name] if self._alone else links.linked(self._paths)
         try:
             seen = state_in_force(self._settings), tuple(names)
             if seen != self._seen:
-                every = {p.name: p for p in catalog_to_run(self._settings).pipelines}
-                mine = [every[name] for name in names if name in every]
+                every = catalog_to_run(self._settings).every
+                mine = [each for each in every if pipeline_of(each.name) in names]
                 self._found = [each for each in mine if each.log == self._pipeline.log]
                 self._seen = seen
         except OSError as away:  # the next look may see them

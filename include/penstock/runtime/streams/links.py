@@ -4,10 +4,11 @@ A link is a file beside the stream's others, there from the start of a pipeline'
 whoever dies meanwhile. The host follows them. Source: EMR (steps of jobs that share a stream).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.core.crash import reached
+from penstock.core.version import pipeline_of
 from penstock.runtime.streams.control import request_stop, status
 from penstock.runtime.streams.paths import StreamPaths, write_json
 
@@ -20,8 +21,23 @@ def linked(paths: StreamPaths) -> list[str]:
 
 
 def runs(paths: StreamPaths, pipeline: str) -> bool:
-    """Whether the steps of a pipeline are to run with a log; by hand that of the log alone does."""
-    return pipeline in (linked(paths) or [paths.name])
+    """Whether the steps of a pipeline are to run with a log; by hand that of the log alone does.
+
+    Those of a version do with its pipeline's.
+    """
+    return pipeline_of(pipeline) in (linked(paths) or [paths.name])
+
+
+def running(folder: Path, logs: Mapping[str, str]) -> frozenset[str]:
+    """Pipelines whose steps a stream host runs now.
+
+    Args:
+        folder: ``settings.streams``.
+        logs: on which each pipeline stands.
+    """
+    alive = {log for log in {*logs.values()} if status(StreamPaths(folder, log)).alive}
+    return frozenset(name for name, log in logs.items()
+                     if log in alive and runs(StreamPaths(folder, log), name))  # fmt: skip
 
 
 def reasons(folder: Path, log: str, pipeline: str) -> dict[str, str] | None:

@@ -58,12 +58,13 @@ def show(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def plan(settings: Settings, arguments: argparse.Namespace) -> int:
     """Say what pipeline files change: which steps start, share a run, are rebuilt, or end."""
-    from penstock.lake.topology.plan import Outlook
+    from penstock.runtime.streams.outlook import outlook_of, owed_by
     from penstock.runtime.terminal.plan import show_plan
 
     del arguments
     settings = anchored(settings)
-    show_plan(Outlook.of(settings, catalog_in_force(settings)), console())
+    known = catalog_in_force(settings)
+    show_plan(outlook_of(settings, known), owed_by(settings, known), console())
     return 0
 
 

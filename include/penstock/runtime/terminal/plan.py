@@ -1,5 +1,7 @@
 """``penstock plan``: what pipeline files change, as a table."""
 
+from collections.abc import Mapping, Sequence
+
 from rich.console import Console
 from rich.text import Text
 
@@ -11,8 +13,8 @@ COLOURS = {What.STARTS: "green", What.SHARES: "green", What.REBUILT: "yellow",
            What.ENDS: "red", What.STAYS: "dim"}  # fmt: skip
 
 
-def show_plan(outlook: Outlook, out: Console) -> None:
-    """Print it: what stays last."""
+def show_plan(outlook: Outlook, versions: Mapping[str, Sequence[str]], out: Console) -> None:
+    """Print it: what stays last; then what waits, and what versions that are built still owe."""
     if not outlook.changes:
         out.print("No pipeline file, and nothing has run.")
         return
@@ -33,6 +35,9 @@ def show_plan(outlook: Outlook, out: Console) -> None:
     put(shown, out)
     for name in outlook.held:
         said = f"{name}: its edit waits. Trigger apply__topology in Airflow, and approve it there."
+        out.print(Text(said, style="yellow"), soft_wrap=True)
+    for name, owed in versions.items():
+        said = f"{name} is built: {'; '.join(owed) or 'readers can switch to it'}."
         out.print(Text(said, style="yellow"), soft_wrap=True)
 
 

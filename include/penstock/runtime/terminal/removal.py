@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,14 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.config.catalog import Catalog, UnknownPipelineError
-from penstock.config.kept import kept_file
+from penstock.config.kept import catalog_in_force, kept_file
 from penstock.config.links import stands_on
 from penstock.config.model import NAME_RULE
 from penstock.config.settings import Settings
 from penstock.config.shares import Share, changing, remember, shares_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
+from penstock.core.version import BETWEEN, FORMER, NEXT, pipeline_of, version_of
 from penstock.lake.history.registry import end_step
 from penstock.lake.history.standing import ever_run
 from penstock.lake.storage.remove import Stored, remove_tables, stored
@@ -27,6 +29,9 @@ from penstock.runtime.streams import control
 from penstock.runtime.streams.links import linked
 from penstock.runtime.streams.paths import StreamPaths, is_held, take_lock
 from penstock.runtime.terminal.words import count, pairs, size
+
+LEAVES, LOOK = 60.0, 0.5
+"""So long a stream host may take to let a version go, and between two looks, s."""
 
 
 class StreamRunsError(ConfigError):
@@ -64,7 +69,7 @@ class Removal:
         steps: runs that end with it, where the log is another pipeline's; none: the log ends, too.
         shares: which runs its steps have.
         config: its pipeline file, which stays; none: there is none.
-        definition: where its last valid definition is kept.
+        definitions: where its last valid one is kept, and those of its versions.
     """
 
     tables: Stored
@@ -74,12 +79,13 @@ class Removal:
     steps: tuple[str, ...] | None
     shares: tuple[Share, ...]
     config: Path | None
-    definition: Path
+    definitions: tuple[Path, ...]
 
     @property
     def empty(self) -> bool:
         """Whether nothing is there."""
-        return not (self.tables.files or self.reports or self.files or self.shares)
+        there = any(file.exists() for file in self.definitions if BETWEEN in file.stem)
+        return not (self.tables.files or self.reports or self.files or self.shares or there)
 
 
 def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) -> int:
@@ -100,7 +106,8 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     """
     found = _find(settings, name)
     paths = StreamPaths(settings.streams, name)
-    _refuse_if_running(paths, found)
+    if name == pipeline_of(name):  # a version leaves what runs by itself
+        _refuse_if_running(paths, found)
     if found.empty:
         out.print(f"Nothing to remove: {name} has written nothing.", soft_wrap=True)
         _show_what_stays(found, name, out)
@@ -109,6 +116,8 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     if not sure and not _confirmed(name, out):
         out.print("Not confirmed: nothing was removed. Without asking: --yes")
         return 1
+    if name != pipeline_of(name):
+        _leave(settings, found, name)
     _remove(settings, found, paths)
     out.print(Text(f"Removed: everything that {name} had written.", style="green"))
     _show_what_stays(found, name, out)
@@ -121,21 +130,24 @@ def _find(settings: Settings, name: str) -> Removal:
     files = {p.name: p.path for p in catalog.pipelines}
     files |= {e.path.stem: e.path for e in catalog.errors if e.path.stem not in files}
     unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
-    if not re.fullmatch(NAME_RULE, name):
+    versions = {version_of(pipeline_of(name), which) for which in (NEXT, FORMER)}
+    mine = {name, *versions} if name == pipeline_of(name) else {name} & versions
+    if not mine or not re.fullmatch(NAME_RULE, pipeline_of(name)):
         raise unknown
     if above := [p.name for p in catalog.pipelines if name in stands_on(p)]:
         raise StoodOnError(name, above)
-    shares, others = shares_of(settings), {p.name for p in catalog.pipelines} - {name}
-    log, steps = _stands(settings.lake_uri, name, shares, others)
+    others = {pipeline.name for pipeline in catalog_in_force(settings).every} - mine
+    shares = shares_of(settings)
+    log, steps = _stands(settings.lake_uri, name, mine, shares, others)
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     found = Removal(
         tables=stored(log, steps),
         log=log,
         steps=steps,
-        shares=tuple(share for share in shares if name in {share.pipeline, share.log}),
+        shares=tuple(share for share in shares if {share.pipeline, share.log} & {name, *mine}),
         reports=tuple(folder for folder in reports if folder.is_dir()),
         files=tuple(sorted(settings.streams.glob(f"{name}.*"))),
-        definition=kept_file(settings, name),
+        definitions=tuple(kept_file(settings, each) for each in sorted(mine)),
         config=files.get(name),
     )
     if found.config is None and found.empty:
@@ -144,12 +156,16 @@ def _find(settings: Settings, name: str) -> Removal:
 
 
 def _stands(
-    lake: str, name: str, shares: Sequence[Share], others: Collection[str]
+    lake: str,
+    name: str,
+    mine: Collection[str],
+    shares: Sequence[Share],
+    others: Collection[str],
 ) -> tuple[Tables, tuple[str, ...] | None]:
     """The log on which a pipeline stands, and what it alone runs there if that is another one's."""
     for folder in logs_in(lake):
         tables, here = Tables(lake, folder), [share for share in shares if share.log == folder]
-        runs = {share.run for share in here if share.pipeline == name}
+        runs = {share.run for share in here if share.pipeline in mine}
         steps = [run for run in ever_run(tables) if run in runs or run.startswith(f"{name}.")]
         if folder != name and (steps or runs):
             kept = {share.run for share in here if share.pipeline in others}
@@ -161,14 +177,29 @@ def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
     if found.steps is not None:
         host = StreamPaths(paths.folder, found.log.pipeline)
         alive = control.status(host)
-        runs = {*found.steps} & alive.driver.get("steps", {}).keys()  # a moment longer, perhaps
-        if alive.alive and (paths.name in linked(host) or runs):
+        if alive.alive and (paths.name in linked(host) or _still_run(found, alive)):
             raise StreamRunsError(paths.name, alive.state)
     known = control.status(paths)
     if known.alive or known.state == "wanted":
         raise StreamRunsError(paths.name, known.state)
     if is_held(paths.driver_lock):
         raise StreamRunsError(paths.name, "running without its supervisor")
+
+
+def _leave(settings: Settings, found: Removal, name: str) -> None:
+    """Let a version be none any more, and wait until its steps do not run."""
+    for file in found.definitions:
+        file.unlink(missing_ok=True)
+    host, until = StreamPaths(settings.streams, found.log.pipeline), time.monotonic() + LEAVES
+    while (alive := control.status(host)).alive and _still_run(found, alive):
+        if time.monotonic() > until:
+            raise StreamRunsError(name, alive.state)
+        time.sleep(LOOK)
+
+
+def _still_run(found: Removal, host: control.StreamStatus) -> set[str]:
+    """Runs that the host has, a moment longer than it is told to, perhaps."""
+    return set(found.steps or ()) & host.driver.get("steps", {}).keys()
 
 
 def _confirmed(name: str, out: Console) -> bool:
@@ -194,7 +225,7 @@ def _remove(settings: Settings, found: Removal, paths: StreamPaths) -> None:
         remove_tables(found.log, found.steps)
         for folder in found.reports:
             shutil.rmtree(folder)
-        for file in {*found.files, paths.supervisor_lock, found.definition}:
+        for file in {*found.files, paths.supervisor_lock, *found.definitions}:
             file.unlink(missing_ok=True)
     except OSError as wrong:
         raise ConfigError(
@@ -232,4 +263,6 @@ def _show_what_stays(found: Removal, name: str, out: Console) -> None:
             ),
             soft_wrap=True,
         )
-    out.print(f"Airflow keeps the history of the DAGs of {name}; logs stay, too.", soft_wrap=True)
+    if name == pipeline_of(name):
+        said = f"Airflow keeps the history of the DAGs of {name}; logs stay, too."
+        out.print(said, soft_wrap=True)

@@ -1,0 +1,59 @@
+"""Versions of a pipeline: an edit is built beside the definition in force, and then they switch.
+
+A version is a definition in a file beside those in force. It runs as one more pipeline on the same
+log: steps that mean the same share a run with the one in force, the others have runs of their own.
+So a switch is one rename: each process gives the pipeline the version's runs from then on. Source:
+EMR (jobs that share steps) for how they run side by side; how they switch is ours.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.config.catalog import read_pipeline
+from penstock.config.linked import LinkedPipeline
+from penstock.config.links import link_to
+from penstock.config.pipeline import Pipeline
+from penstock.config.whole import alike
+from penstock.core.version import FORMER, NEXT, version_of
+
+
+def versions(folder: Path, in_force: Sequence[Pipeline]) -> list[Pipeline]:
+    """Those of some pipelines that can run.
+
+    An edit is one that was let be built, as long as the pipeline's file says it. What was in force
+    before is one until it is removed, or the log has become another one.
+
+    Args:
+        folder: where definitions are kept.
+        in_force: all pipelines, linked.
+    """
+    ready = {pipeline.name: pipeline for pipeline in in_force}
+    found = []
+    for pipeline in in_force:
+        for which in (NEXT, FORMER):
+            file = definition_in(folder, version_of(pipeline.name, which))
+            if file.is_file() and (which == FORMER or alike(pipeline.path, file)):
+                one = read_pipeline(pipeline.path, file)[0]
+                if one is not None and not [*link_to(one, ready)] and fits(one, pipeline):
+                    found.append(one.beside(pipeline, file.stem))
+    return found
+
+
+def fits(version: Pipeline, in_force: Pipeline) -> bool:
+    """Whether a definition is another one of the same log, which keeps all of its records."""
+    same = version.digest != in_force.digest and _log_of(version) == _log_of(in_force)
+    return same and in_force.keep is None is version.keep
+
+
+def _log_of(pipeline: Pipeline) -> list[str]:
+    """What a file says of its log, but for keys: these are the steps'."""
+    said = [pipeline.log, pipeline.model_dump_json(include={"load", "micro_batch", "source"})]
+    if isinstance(pipeline, LinkedPipeline):
+        return [*said, pipeline.model_dump_json(include={"columns"})]
+    every = pipeline.definitions.values()
+    return said + [each.model_copy(update={"keys": ()}).to_text() for each in every]
+
+
+def definition_in(folder: Path, name: str) -> Path:
+    """Where the definition of a pipeline that is in force, or of a version, is kept."""
+    return folder / f"{name}.yaml"
