@@ -113,7 +113,7 @@ class SubmitJobOperator(SparkSubmitOperator):
         hook = self._get_hook()
         self._hook = hook
         hook.mark = f"{settings.home}/{self.dag_id}/{self.task_id}/{request.run_id}"
-        if (number := context["ti"].map_index) is not None and number >= 0:
+        if (number := context["ti"].map_index) not in (None, -1):  # of several of a run
             hook.mark += f"/{number}"
         hook.environment = environment_of(settings)
         try:

@@ -27,6 +27,7 @@ class Pushed:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        self.map_index = -1
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.values[key] = value
@@ -216,3 +217,20 @@ def test_a_retry_first_ends_what_a_killed_try_left(submit: Any, tmp_path: Path) 
     left = subprocess.Popen(["/bin/sleep", "600"], env=os.environ | {"PENSTOCK_MARK": mark})
     task.execute(asked)
     assert left.wait(timeout=10) == -9
+
+
+def test_tasks_of_one_run_that_do_the_same_leave_each_other_alone(
+    submit: Any, tmp_path: Path
+) -> None:
+    task, asked = submit("audit", "0")
+    asked["ti"].map_index = 1
+    every = f"{tmp_path}/home/{task.dag_id}/audit/r1"
+    first, second = (
+        subprocess.Popen(["/bin/sleep", "600"], env=os.environ | {"PENSTOCK_MARK": f"{every}/{n}"})
+        for n in range(2)
+    )
+    task.execute(asked)
+    assert second.wait(timeout=10) == -9
+    assert first.poll() is None
+    first.kill()
+    first.wait()

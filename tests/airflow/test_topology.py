@@ -1,6 +1,7 @@
 """Edits that wait: the tasks of ``apply__topology``; and the page that draws what runs."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,16 +9,23 @@ from typing import Any
 
 import pytest
 from airflow.exceptions import AirflowException
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from penstock.config.kept import catalog_in_force
+from penstock.config.kept import catalog_in_force, catalog_to_run
 from penstock.core.rescaling import Way
+from penstock.lake.history.registry import Registry
 from penstock.lake.log.rescalings import DECIDED, DONE, Rescaling, Rescalings
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.links import link
 from penstock.runtime.streams.paths import take_lock, write_json
-from penstock_airflow import topology, wiring
-from penstock_airflow.topology import ApplyOperator, ApproveOperator, PlanOperator
+from penstock_airflow import forms, topology, wiring
+from penstock_airflow.topology import (
+    ApplyOperator,
+    ApproveOperator,
+    BuildOperator,
+    PlanOperator,
+)
 from penstock_airflow.web.app import views
 from penstock_airflow.web.topology import RESTS, RUNS, STILL, Box, View, view
 from tests.doubles import RisingClock
@@ -69,9 +77,19 @@ def runs(host: bool = True, **steps: dict[str, Any]) -> int:
     return lock
 
 
-def of(plan: dict[str, Any]) -> Any:
+def asked(**conf: Any) -> Any:
+    """Context of a run's first task."""
+    return {"dag_run": SimpleNamespace(conf=conf), "params": conf}
+
+
+def planned(**conf: Any) -> dict[str, Any]:
+    return PlanOperator(dag=DAG("apply__topology", schedule=None)).execute(asked(**conf))
+
+
+def of(plan: dict[str, Any], built: list[str] | None = None) -> Any:
     """Context of a task after that one."""
-    return {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": plan}[task_ids])}
+    said = {"plan": plan, "build": [] if built is None else built}
+    return {"ti": SimpleNamespace(xcom_pull=lambda task_ids: said[task_ids])}
 
 
 def size_in_force() -> int:
@@ -80,42 +98,95 @@ def size_in_force() -> int:
 
 
 def test_an_edit_is_planned_and_applied_as_it_was_planned(files: Path) -> None:
-    plan = PlanOperator().execute({})
+    plan = planned()
     assert (plan["held"], plan["text"].count("starts")) == ({}, 4)
     assert ApproveOperator().execute(of(plan)) is None
     assert ApplyOperator().execute(of(plan)) == []
     (files / "gates.yaml").write_text(EDIT)
     wiring.catalog()
-    plan = PlanOperator().execute({})
+    plan = planned()
     assert [*plan["held"]] == ["gates"]
     assert size_in_force() == 1
     for _ in range(2):
         assert ApplyOperator().execute(of(plan)) == ["gates"]
         assert size_in_force() == 2
-    assert PlanOperator().execute({})["held"] == {}
+    assert planned()["held"] == {}
 
 
 def test_what_was_edited_since_is_not_applied(files: Path) -> None:
     (files / "gates.yaml").write_text(EDIT)
-    plan = PlanOperator().execute({})
+    plan = planned()
     (files / "gates.yaml").write_text(EDIT.replace("PT2H", "PT3H"))
     with pytest.raises(AirflowFailException, match="edited since"):
         ApplyOperator().execute(of(plan))
     assert size_in_force() == 1
 
 
-def test_it_is_red_until_a_stream_that_runs_has_begun(
-    files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def edited(files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A plan of an edit of ``trucks``, whose stream runs."""
     monkeypatch.setattr(topology, "BEGINS_SECONDS", -1.0)
-    (files / "trucks.yaml").write_text(GUEST.replace("P1D", "P2D"))
-    plan, lock = PlanOperator().execute({}), runs()
+    lock = runs()
     try:
-        with pytest.raises(AirflowException, match=r"trucks: minute, day did not begin within"):
-            ApplyOperator().execute(of(plan))
+        catalog_to_run(wiring.settings())
+        (files / "trucks.yaml").write_text(GUEST.replace("P1D", "P2D"))
+        yield planned()
     finally:
         os.close(lock)
-    assert ApplyOperator().execute(of(plan)) == ["trucks"], "nothing runs that could begin it"
+
+
+def begins(name: str) -> None:
+    """As if the host had begun the steps of a pipeline or version."""
+    settings = wiring.settings()
+    pipeline = catalog_in_force(settings).pipeline(name)
+    tables = Tables(settings.lake_uri, pipeline.log)
+    Registry(tables, RisingClock(), pipeline).start_all({"q": pipeline.specs})
+
+
+def test_an_edit_is_built_beside_what_runs_before_it_is_in_force(edited: dict[str, Any]) -> None:
+    assert "| gates | trucks@next.day | trucks.day.2 | starts |" in edited["text"]
+    assert "is built beside trucks" in edited["text"]
+    with pytest.raises(AirflowException, match=r"trucks@next: minute, day did not begin within"):
+        BuildOperator().execute(of(edited))
+    with pytest.raises(AirflowException, match=r"trucks@next: day has not begun. Until then"):
+        ApplyOperator().execute(of(edited, ["trucks@next"]))
+    begins("trucks@next")
+    assert BuildOperator().execute(of(edited)) == ["trucks@next"]
+    for _ in range(2):  # of an empty log nothing is to be proved
+        assert ApplyOperator().execute(of(edited, ["trucks@next"])) == ["trucks"]
+    runs_of = {p.name: [s.id for s in p.specs] for p in catalog_in_force(wiring.settings()).every}
+    assert runs_of["trucks"] == ["minute", "trucks.day.2"]
+    assert runs_of["trucks@former"] == ["minute", "trucks.day"]
+    assert wiring.former() == ["trucks"]
+    assert forms.applied(wiring.former())["take_back"].schema["enum"] == [None, "trucks"]
+
+
+def test_what_was_in_force_can_be_so_again(edited: dict[str, Any]) -> None:
+    begins("trucks")
+    begins("gates")
+    with pytest.raises(AirflowException):
+        BuildOperator().execute(of(edited))
+    begins("trucks@next")
+    ApplyOperator().execute(of(edited, ["trucks@next"]))
+    with pytest.raises(AirflowFailException, match="apply__topology knows no takeback"):
+        planned(takeback="trucks")
+    plan = planned(take_back="trucks")
+    assert ApproveOperator().execute(of(plan)) is None, "nothing is computed"
+    assert BuildOperator().execute(of(plan)) == []
+    for _ in range(2):
+        assert ApplyOperator().execute(of(plan)) == ["trucks"]
+        found = {p.name: [s.id for s in p.specs] for p in catalog_in_force(wiring.settings()).every}
+        assert found["trucks"] == ["minute", "trucks.day"]
+        assert found["trucks@next"] == ["minute", "trucks.day.2"]
+    with pytest.raises(AirflowFailException, match="gates has no former version"):
+        ApplyOperator().execute(of(plan | {"take_back": "gates"}))
+
+
+def test_nothing_is_applied_that_was_not_approved(edited: dict[str, Any]) -> None:
+    told: dict[str, Any] = {"plan": edited, "build": None}
+    context: Any = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: told[task_ids])}
+    with pytest.raises(AirflowSkipException, match="nothing was approved"):
+        ApplyOperator().execute(context)
 
 
 def named(found: View, name: str, column: int) -> Box:

@@ -8,7 +8,7 @@ from penstock.config.kept import catalog_in_force
 from penstock.config.linked import LinkedPipeline
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
-from penstock.core.version import pipeline_of
+from penstock.core.version import NEXT, pipeline_of, version_of
 from penstock.lake.log.rescalings import Rescaling, rescalings
 from penstock.lake.storage.tables import Tables
 from penstock.lake.topology.plan import Change, What
@@ -71,7 +71,7 @@ class View:
         boxes, edges: of the picture.
         width, height: of it.
         changes: what files ask for that is not so yet.
-        held: pipelines whose edit waits for approval.
+        held: pipelines whose edit waits for approval, and is not built.
         owed: versions that are built, and what each still owes before readers can switch.
         rescalings: the newest ones, with the log of each.
     """
@@ -95,10 +95,11 @@ def view(settings: Settings) -> View:
     for log in sorted(depths, key=lambda name: (depths[name], name)):
         picture.add(log, [each for each in pipelines if each.log == log])
     changes = [change for change in outlook.changes if change.what is not What.STAYS]
+    owed = {name: "; ".join(why) for name, why in owed_by(settings, in_force).items()}
+    waits = [name for name in outlook.held if version_of(name, NEXT) not in owed]
     made = [(log, each) for log in depths for each in rescalings(Tables(settings.lake_uri, log))]
     return View(
-        picture.boxes, picture.edges, COLUMNS[-1] + WIDE, picture.bottom, changes, [*outlook.held],
-        {name: "; ".join(owed) for name, owed in owed_by(settings, in_force).items()},
+        picture.boxes, picture.edges, COLUMNS[-1] + WIDE, picture.bottom, changes, waits, owed,
         sorted(made, key=lambda each: each[1].at, reverse=True)[:SHOWN],
     )  # fmt: skip
 

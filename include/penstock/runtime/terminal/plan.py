@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from penstock.core.version import pipeline_of
 from penstock.lake.topology.plan import Change, Outlook, What
 from penstock.runtime.terminal.words import NOTHING, put, table
 
@@ -33,7 +34,8 @@ def show_plan(outlook: Outlook, versions: Mapping[str, Sequence[str]], out: Cons
             change.because,
         )
     put(shown, out)
-    for name in outlook.held:
+    built = {pipeline_of(name) for name in versions}
+    for name in outlook.held.keys() - built:
         said = f"{name}: its edit waits. Trigger apply__topology in Airflow, and approve it there."
         out.print(Text(said, style="yellow"), soft_wrap=True)
     for name, owed in versions.items():
