@@ -18,11 +18,14 @@ import pyarrow.parquet as pq
 import yaml
 from rich.console import Console
 
-from penstock.config.kept import catalog_in_force, keep
+from penstock.config.catalog import Catalog
+from penstock.config.kept import approve, build, catalog_in_force, keep, take_back
 from penstock.config.settings import Settings, child_environment
 from penstock.core.errors import PenstockError
 from penstock.core.request import Job, JobRequest
+from penstock.core.version import FORMER, NEXT, pipeline_of, version_of
 from penstock.runtime.streams import control, links
+from penstock.runtime.streams.outlook import owed_by
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.processes import marked
 from penstock.runtime.streams.spec import StreamSpec, environment_of
@@ -35,7 +38,8 @@ BROKEN = "steps: ["
 TRIES = 5
 CHANGES = {"add": 4, "remove": 2, "edit": 4, "rescale": 4, "rename": 2, "break": 2,
            "stop or start": 3, "slack": 2, "kill driver": 2, "kill JVM": 2, "kill worker": 2,
-           "kill supervisor": 1, "job": 3}  # fmt: skip
+           "kill supervisor": 1, "job": 3, "build": 3, "prove": 3, "switch": 2, "take back": 1,
+           "drop": 1}  # fmt: skip
 """What happens, and how often beside the others."""
 PARALLELISM = (None, 1, 2, 3, "auto")
 Steps = dict[str, dict[str, Any]]
@@ -70,7 +74,7 @@ class World:
     @property
     def settings(self) -> Settings:
         """Of this home."""
-        return Settings(home=self.home, pipelines=self.home / "pipelines")
+        return Settings(home=self.home, pipelines=self.home / "pipelines", approve=True)
 
     @cached_property
     def stay(self) -> list[str]:
@@ -155,11 +159,70 @@ class World:
         return True
 
     def _edit(self) -> bool:
+        """What it means is in force at once, or waits."""
         if not (name := self._one()):
             return False
         step = self.draw.choice(sorted(self.steps[name]))
         self.steps[name][step] = self.some_step(self.log_of[name])
         self.say(name)
+        if self.draw.random() < 0.5:
+            self.approve(name)
+        return True
+
+    def approve(self, name: str) -> None:
+        """Whatever waits of a pipeline is in force."""
+        found = {each.name: each.digest for each in Catalog.read(self.settings.pipelines).pipelines}
+        if name in found:
+            approve(self.settings, name, found[name])
+
+    def _build(self) -> bool:
+        """An edit that waits runs beside what is in force."""
+        found = {each.name: each.digest for each in Catalog.read(self.settings.pipelines).pipelines}
+        held = sorted(catalog_in_force(self.settings).held & found.keys())
+        if not held:
+            return False
+        name = self.draw.choice(held)
+        return build(self.settings, name, found[name]) is not None
+
+    def _versions(self, which: str) -> list[str]:
+        names = (each.name for each in catalog_in_force(self.settings).versions)
+        return sorted(pipeline_of(name) for name in names if name.endswith(which))
+
+    def _prove(self) -> bool:
+        """A correction and an audit of a version, if nothing else runs."""
+        if not (built := self._versions(NEXT)) or self.jobs:
+            return False
+        name = version_of(self.draw.choice(built), NEXT)
+        for job in (Job.CORRECT, Job.AUDIT):
+            if self._begun(job, name).wait() == 10:
+                self.wrong.append(f"{job} of {name} was red")
+        return True
+
+    def _switch(self) -> bool:
+        """Readers switch to a version that is proved."""
+        owed = owed_by(self.settings, catalog_in_force(self.settings))
+        if not (ready := sorted(pipeline_of(name) for name, why in owed.items() if not why)):
+            return False
+        self.approve(self.draw.choice(ready))
+        return True
+
+    def _take_back(self) -> bool:
+        """What was in force is so again."""
+        if not (stand_by := self._versions(FORMER)):
+            return False
+        with contextlib.suppress(PenstockError):  # its file is broken
+            take_back(self.settings, self.draw.choice(stand_by))
+        return True
+
+    def _drop(self) -> bool:
+        """A version goes."""
+        names = sorted(each.name for each in catalog_in_force(self.settings).versions)
+        if not names:
+            return False
+        with contextlib.suppress(PenstockError):  # the host is being started
+            remove_pipeline(
+                self.settings, self.draw.choice(names), Console(file=io.StringIO()), sure=True
+            )
         return True
 
     def _some_of(self, name: str) -> dict[str, Any]:
@@ -235,7 +298,7 @@ class World:
             if self.draw.random() < 0.3:
                 process.kill()
             return True
-        known = sorted(p.name for p in catalog_in_force(self.settings).pipelines)
+        known = sorted(p.name for p in catalog_in_force(self.settings).every)
         name, job = self.draw.choice(known), self.draw.choice((Job.CORRECT, Job.CORRECT, Job.AUDIT))
         self.jobs[self._begun(job, name)] = f"{job} of {name}"
         return True

@@ -7,6 +7,7 @@ import duckdb
 
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.core.version import pipeline_of
 from penstock.lake.history.balance import balance
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
@@ -41,7 +42,7 @@ class Judge:
     def wrong(self, pipelines: list[Pipeline], running: set[str]) -> Iterator[str]:
         """Everything that is, in words."""
         mine = [each for each in pipelines if each.log == self.log.name]
-        yield from self._register([each for each in mine if each.name in running])
+        yield from self._register([each for each in mine if pipeline_of(each.name) in running])
         for pipeline in mine:
             yield from self._compared(pipeline)
         over = [each for each in pipelines if each.name == self.log.over]

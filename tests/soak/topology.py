@@ -3,10 +3,11 @@
     python -m tests.soak.topology --minutes 10 [--seed 7] [--home FOLDER] [--zeek FILE]
 
 The log of the demo's flights, one of Zeek's beside it if there is a file, and pipelines that stand
-on these: they are added and removed, edited, rescaled, renamed, broken and mended, started and
-stopped, while records come as they came and processes are killed. At the end all that is left is
-corrected and audited; DuckDB computes every answer again from the files; the register must say what
-runs. Real processes, no Airflow. Exit status 0: nothing was lost, doubled or wrong.
+on these: they are added and removed, edited (at once, or by a version that is proved beside them),
+rescaled, renamed, broken and mended, started and stopped, while records come as they came and
+processes are killed. At the end all that is left is corrected and audited; DuckDB computes every
+answer again from the files; the register must say what runs. Real processes, no Airflow. Exit
+status 0: nothing was lost, doubled or wrong.
 """
 
 import argparse
@@ -35,7 +36,7 @@ DRAIN_SECONDS = 600.0
 
 def drained(world: World) -> bool:
     """All that runs has answered all records."""
-    for pipeline in catalog_in_force(world.settings).pipelines:
+    for pipeline in catalog_in_force(world.settings).every:
         tables = Tables(world.settings.lake_uri, pipeline.log)
         if newest_seq(tables) + 1 < world.sent[pipeline.log]:
             return False
@@ -80,6 +81,7 @@ def run(world: World, minutes: float) -> None:
         process.wait()
     for name in sorted(world.steps):
         world.say(name)
+        world.approve(name)
     world.running |= {*world.stay, *world.steps}
     if not until(lambda: drained(world), DRAIN_SECONDS, world.see_to_streams):
         world.wrong.append(f"not drained within {DRAIN_SECONDS:.0f} s")
@@ -94,11 +96,11 @@ def judge(world: World) -> None:
         world.wrong.append(f"files are wrong: {known.errors}")
     over = {log.over for log in world.logs}
     for job in (Job.CORRECT, Job.CORRECT, Job.AUDIT):
-        for pipeline in sorted(known.pipelines, key=lambda each: each.name in over):
+        for pipeline in sorted(known.every, key=lambda each: each.name in over):
             world.runs(job, pipeline.name)
     for log in world.logs:
         found = Judge(world.settings, log, world.source(log), world.sent[log.name])
-        world.wrong += found.wrong([*known.pipelines], world.running)
+        world.wrong += found.wrong([*known.every], world.running)
         print(f"{log.name}: {found.answers:,} answers compared", flush=True)
 
 

@@ -52,8 +52,8 @@ class Settings(BaseSettings):
     approve: bool = Field(
         default=False,
         description="Whether an edit of a pipeline file that has a past computed anew waits until"
-        " a run of apply__topology is approved, and is proved beside the former definition, which is"
-        " in force till then.",
+        " a run of apply__topology is approved, and is proved beside the former definition, which"
+        " is in force till then.",
     )
     airflow_url: str = Field(
         default="",
