@@ -5,6 +5,7 @@ from datetime import datetime
 from penstock.config.pipeline import Pipeline
 from penstock.control.explanation import DagPlan
 from penstock.control.spoken import in_words, next_run, spoken
+from penstock.core.version import pipeline_of
 
 MAINTENANCE = "*/15 * * * *"
 """Schedule of the DAG ``maintain__lake``, which all pipelines share."""
@@ -19,7 +20,9 @@ def dags(pipeline: Pipeline, now: datetime, shards: int) -> list[DagPlan]:
         now: the next runs are those after it, aware.
         shards: as the setting asks for them; 0: it does not.
     """
-    name, live = pipeline.name, pipeline.is_live()
+    name, live = pipeline_of(pipeline.name), pipeline.is_live()
+    if name != pipeline.name:
+        return _of_a_version(name)
     ending = "sources" if len(pipeline.streams) > 1 else "source"
     correct, audit = pipeline.correction.cron, pipeline.audit.cron
     dags = [
@@ -58,6 +61,19 @@ def dags(pipeline: Pipeline, now: datetime, shards: int) -> list[DagPlan]:
     if not pipeline.histories:
         return dags
     return [DagPlan(f"preload__{name}", "takes the history in", BY_HAND, None), *dags]
+
+
+def _of_a_version(name: str) -> list[DagPlan]:
+    """Those of its pipeline run it, and are not all its own."""
+    return [
+        DagPlan(f"stream__{name}", f"runs it with the steps of {name}", "always", None),
+        DagPlan(
+            "apply__topology",
+            f"has it corrected and audited before {name} is what it is",
+            BY_HAND,
+            None,
+        ),
+    ]
 
 
 def _cut(shards: int) -> str:

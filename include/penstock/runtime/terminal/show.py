@@ -14,6 +14,7 @@ from penstock.config.settings import Settings
 from penstock.control.spoken import spoken
 from penstock.core.slack import SlackPolicy
 from penstock.core.step import StepSpec
+from penstock.core.version import pipeline_of
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.history.position import BACKFILL
 from penstock.lake.history.standing import standing, told
@@ -217,8 +218,15 @@ def _pending(state: StepState, step: StepSpec, pipeline: Pipeline) -> Text:
         waits.append("the answers of all windows from before its start")
     if not waits:
         return Text("no answer waits for a correction")
-    said = f"{' and '.join(waits)} wait for correct__{pipeline.name}"
+    said = f"{' and '.join(waits)} wait for {corrected_by(pipeline.name)}"
     return Text(said, style="yellow")
+
+
+def corrected_by(name: str) -> str:
+    """The DAG that corrects a pipeline; a version has none of its own."""
+    if name == pipeline_of(name):
+        return f"correct__{name}"
+    return "apply__topology, or for it to be in force"
 
 
 def _corrected(state: StepState) -> str:
