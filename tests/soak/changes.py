@@ -69,6 +69,7 @@ class World:
     sent: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
+    due: list[tuple[Job, str]] = field(default_factory=list)
     jobs: "dict[subprocess.Popen[bytes], str]" = field(default_factory=dict)
 
     @property
@@ -190,12 +191,10 @@ class World:
 
     def _prove(self) -> bool:
         """A correction and an audit of a version, if nothing else runs."""
-        if not (built := self._versions(NEXT)) or self.jobs:
+        if not (built := self._versions(NEXT)) or self.due:
             return False
         name = version_of(self.draw.choice(built), NEXT)
-        for job in (Job.CORRECT, Job.AUDIT):
-            if self._begun(job, name).wait() == 10:
-                self.wrong.append(f"{job} of {name} was red")
+        self.due += [(Job.CORRECT, name), (Job.AUDIT, name)]
         return True
 
     def _switch(self) -> bool:
@@ -288,20 +287,25 @@ class World:
 
     def _job(self) -> bool:
         """A correction or an audit, and perhaps it is killed."""
+        if self.jobs:
+            if self.draw.random() < 0.3:
+                next(iter(self.jobs)).kill()
+            return True
+        known = sorted(p.name for p in catalog_in_force(self.settings).every)
+        job = self.draw.choice((Job.CORRECT, Job.CORRECT, Job.AUDIT))
+        self.due.append((job, self.draw.choice(known)))
+        return True
+
+    def see_to_jobs(self) -> None:
+        """What ended is judged, what is due begins: one after the other."""
         for process, said in [*self.jobs.items()]:
             if (code := process.poll()) is not None:
                 del self.jobs[process]
                 if code == 10:
                     self.wrong.append(f"{said} was red")
-        if self.jobs:
-            process = next(iter(self.jobs))
-            if self.draw.random() < 0.3:
-                process.kill()
-            return True
-        known = sorted(p.name for p in catalog_in_force(self.settings).every)
-        name, job = self.draw.choice(known), self.draw.choice((Job.CORRECT, Job.CORRECT, Job.AUDIT))
-        self.jobs[self._begun(job, name)] = f"{job} of {name}"
-        return True
+        if self.due and not self.jobs:
+            job, name = self.due.pop(0)
+            self.jobs[self._begun(job, name)] = f"{job} of {name}"
 
     def _begun(self, job: Job, name: str) -> "subprocess.Popen[bytes]":
         """A job as a process."""

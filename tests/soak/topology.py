@@ -66,6 +66,7 @@ def run(world: World, minutes: float) -> None:
     while time.monotonic() < end:
         world.feed()
         world.see_to_streams()
+        world.see_to_jobs()
         if time.monotonic() > due:
             what = world.draw.choices([*CHANGES], [*CHANGES.values()])[0]
             if world.change(what):
