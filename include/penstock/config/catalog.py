@@ -1,7 +1,7 @@
 """All pipeline files of a folder: those that are valid, and every problem of those that are not."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -62,6 +62,7 @@ class Catalog:
             in force.
         held: names of those whose edit waits for approval; so is theirs.
         versions: definitions that run beside those in force (``core/version``).
+        logs: what files of pipelines that are gone said of logs on which others stand.
     """
 
     pipelines: tuple[Pipeline, ...] = ()
@@ -69,6 +70,7 @@ class Catalog:
     standing_in: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
     versions: tuple[Pipeline, ...] = ()
+    logs: tuple[Pipeline, ...] = ()
 
     @property
     def every(self) -> tuple[Pipeline, ...]:
@@ -76,8 +78,13 @@ class Catalog:
         return (*self.pipelines, *self.versions)
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read every ``*.yaml`` of a folder; one bad file never hides the others."""
+    def read(cls, folder: Path, gone: Callable[[str], Pipeline | None] = lambda _: None) -> Self:
+        """Read every ``*.yaml`` of a folder; one bad file never hides the others.
+
+        Args:
+            folder: of the files.
+            gone: what a file that is not there any more last said of a log; none: not known.
+        """
         pipelines: list[Pipeline] = []
         errors: list[ConfigProblem] = []
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
@@ -88,8 +95,12 @@ class Catalog:
                 errors.append(ConfigProblem(path, 1, "file", said, "Rename one"))
             elif found is not None:
                 pipelines.append(found)
-        pipelines, astray = linked(pipelines)
-        return cls(tuple(pipelines), (*errors, *astray))
+        there = {path.stem for path in folder.glob("*.y*ml")}
+        asked = {each.source.pipeline for each in pipelines if isinstance(each, Guest)} - there
+        logs = tuple(log for name in sorted(asked) if (log := gone(name)) is not None)
+        pipelines, astray = linked([*pipelines, *logs])
+        mine = tuple(pipeline for pipeline in pipelines if pipeline.name in there)
+        return cls(mine, (*errors, *astray), logs=logs)
 
     def why_former(self, name: str) -> str:
         """Why a former definition of a pipeline is in force; empty: it is that of its file."""
@@ -101,7 +112,7 @@ class Catalog:
         """The pipeline of that name.
 
         Args:
-            name: of the pipeline, or of a version.
+            name: of the pipeline, of a version, or of a log that others stand on.
             digest: of what a job was scheduled for: the file, or what that says of the log; none:
                 whatever it says.
 
@@ -109,7 +120,7 @@ class Catalog:
             UnknownPipelineError: there is none, or its file has problems.
             ConfigDriftError: the file says something else by now.
         """
-        for pipeline in self.every:
+        for pipeline in (*self.every, *self.logs):
             if pipeline.name == name:
                 if digest is not None and digest not in {pipeline.digest, pipeline.log_digest}:
                     raise ConfigDriftError(name, digest, pipeline.digest)

@@ -6,7 +6,7 @@ Or, where that is asked for, while its edit waits for approval: then it is built
 from pathlib import Path
 
 from penstock.config.catalog import Catalog, file_state, read_pipeline
-from penstock.config.linked import link_as
+from penstock.config.linked import LinkedPipeline, link_as
 from penstock.config.links import linked
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -37,13 +37,23 @@ def catalog_to_run(settings: Settings) -> Catalog:
     return found
 
 
+def read_files(settings: Settings) -> Catalog:
+    """What the files say now; a log stays as its file said it while others stand on it."""
+    return Catalog.read(settings.pipelines, lambda name: _log_of(settings, name))
+
+
+def _log_of(settings: Settings, name: str) -> Pipeline | None:
+    found = _kept(settings, settings.pipelines / f"{name}.yaml")
+    return None if isinstance(found, LinkedPipeline) else found
+
+
 def state_in_force(settings: Settings) -> tuple[object, ...]:
     """Changes when the catalog in force may; much cheaper than reading it."""
     return file_state(settings.pipelines), file_state(_folder(settings))
 
 
 def _in_force(settings: Settings) -> Catalog:
-    read = Catalog.read(settings.pipelines)
+    read = read_files(settings)
     valid = {pipeline.name for pipeline in read.pipelines}
     standing_in = []
     for path in sorted({problem.path for problem in read.errors}):
@@ -56,12 +66,13 @@ def _in_force(settings: Settings) -> Catalog:
         and (former := _kept(settings, pipeline.path)) and _computes_anew(former, pipeline)
     }  # fmt: skip
     mine = (held.get(pipeline.name, pipeline) for pipeline in read.pipelines)
-    every, astray = linked([*mine, *standing_in])
-    pipelines = sorted(every, key=lambda pipeline: pipeline.name)
+    every, astray = linked([*mine, *standing_in, *read.logs])
+    names = {log.name for log in read.logs}
+    pipelines = sorted((each for each in every if each.name not in names), key=lambda p: p.name)
     errors = tuple(dict.fromkeys((*read.errors, *astray)))
     return Catalog(
         tuple(pipelines), errors, frozenset(p.name for p in standing_in), frozenset(held),
-        tuple(versions(_folder(settings), pipelines)),
+        tuple(versions(_folder(settings), every)), read.logs,
     )  # fmt: skip
 
 
@@ -123,7 +134,7 @@ def take_back(settings: Settings, name: str) -> None:
         ConfigError: there is no such version, or edits are followed by themselves.
         UnknownPipelineError: there is no such pipeline, or its file has problems.
     """
-    file, former = Catalog.read(settings.pipelines).pipeline(name), version_of(name, FORMER)
+    file, former = read_files(settings).pipeline(name), version_of(name, FORMER)
     catalog, kept = catalog_in_force(settings), kept_file(settings, former)
     known = {each.name for each in catalog.versions}
     if former not in known and version_of(name, NEXT) in known:  # it is done
@@ -145,7 +156,7 @@ def take_back(settings: Settings, name: str) -> None:
 
 def _edited(settings: Settings, name: str, digest: str) -> Pipeline:
     """What a pipeline's file says, as it was planned."""
-    pipeline = Catalog.read(settings.pipelines).pipeline(name)
+    pipeline = read_files(settings).pipeline(name)
     if pipeline.digest != digest:
         raise ConfigError(
             f"{pipeline.path} was edited since that was planned. Trigger apply__topology again"

@@ -14,8 +14,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from penstock.config.catalog import Catalog
-from penstock.config.kept import catalog_in_force
+from penstock.config.kept import catalog_in_force, read_files
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.lake.serve.newest import GONE
@@ -62,7 +61,7 @@ def views() -> Environment:
 
 def pipeline_names() -> list[str]:
     """Pipelines with a valid file."""
-    return [pipeline.name for pipeline in Catalog.read(Settings().pipelines).pipelines]
+    return [pipeline.name for pipeline in read_files(Settings()).pipelines]
 
 
 def results_folder() -> Path:

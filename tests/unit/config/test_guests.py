@@ -6,9 +6,12 @@ import pytest
 
 from penstock.config.catalog import Catalog
 from penstock.config.guest import Guest
-from penstock.config.kept import catalog_in_force, keep
+from penstock.config.kept import catalog_in_force, catalog_to_run, keep, read_files
 from penstock.config.links import stands_on
 from penstock.config.settings import Settings
+from penstock.runtime.streams.linked import LinkedPipelines
+from penstock.runtime.streams.links import link
+from penstock.runtime.streams.paths import StreamPaths
 from tests.catalogs import said
 
 LOG = """
@@ -143,3 +146,25 @@ def test_what_a_log_of_answers_is_hangs_on_the_step_above(tmp_path: Path) -> Non
     assert read(tmp_path, rush, name="rush").pipeline("rush").log_digest == before
     other = LOG.replace("n: count(*)", "n: count(*), most: max(weight)")
     assert read(tmp_path, rush, other, name="rush").pipeline("rush").log_digest != before
+
+
+def test_a_log_stays_for_those_that_stand_there(tmp_path: Path) -> None:
+    """Its own pipeline is gone, and its steps with it; the stream of the log goes on."""
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    settings = Settings(home=tmp_path / "home", pipelines=folder)
+    before = read(folder)
+    keep(settings, before)
+    (folder / "gates.yaml").unlink()
+    for catalog in (catalog_in_force(settings), read_files(settings)):
+        assert [p.name for p in catalog.pipelines] == ["trucks"]
+        assert not catalog.errors
+        assert not catalog.standing_in
+        assert catalog.pipeline("trucks").log_digest == before.pipeline("trucks").log_digest
+    log = catalog_to_run(settings).pipeline("gates", before.pipeline("gates").log_digest)
+    paths = StreamPaths(settings.streams, "gates")
+    assert link(paths, "trucks")
+    assert link(paths, "gates"), "whoever was linked, and is gone"
+    assert [p.name for p in LinkedPipelines(settings, log)()] == ["trucks"]
+    (folder / "trucks.yaml").unlink()
+    assert not catalog_in_force(settings).logs, "nobody asks for it"

@@ -1,17 +1,19 @@
 """A pipeline on the log of another one is removed, and the log stays."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from penstock.config.kept import catalog_in_force, keep
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shared, shares_of
 from penstock.lake.history.generation import generations
 from penstock.lake.history.standing import answers_in_force, ever_run, notes
 from penstock.runtime.streams.control import take_lock
-from penstock.runtime.streams.links import link
+from penstock.runtime.streams.links import link, unlink
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
 from tests.guests import guest, log_of
@@ -110,3 +112,38 @@ def test_it_is_not_removed_while_its_steps_run(tmp_path: Path) -> None:
     assert lock is not None
     with pytest.raises(StreamRunsError, match="stream__g"):
         removed(settings, "g")
+
+
+def test_a_log_stays_when_its_own_pipeline_is_removed(tmp_path: Path) -> None:
+    lake, other, settings = answered(tmp_path)
+    mate = guest(lake, "h", "sites")
+    with changing(settings):
+        remember(settings, shared([lake.pipeline, other.pipeline, mate.pipeline], []))
+    settings.pipelines.mkdir()
+    (settings.pipelines / "p.yaml").write_text(LOG)
+    steps = LOG[LOG.index("steps") :]
+    (settings.pipelines / "g.yaml").write_text("source: {pipeline: p}\n" + steps)
+    (settings.pipelines / "h.yaml").write_text("source: {pipeline: p}\n" + steps)
+    keep(settings, catalog_in_force(settings))
+    before = other.in_force()
+    host = StreamPaths(settings.streams, "p")
+    assert link(host, "h")
+    lock = take_lock(host.supervisor_lock)
+    assert lock is not None, "the stream of the log goes on for others"
+    shares = {(share.pipeline, share.run) for share in shares_of(settings)}
+    assert shares >= {("p", "s"), ("h", "s"), ("g", "g.s")}
+    (settings.pipelines / "p.yaml").unlink()
+    assert "Its log stays, as its file says it: g, h stand on it" in removed(settings, "p")
+    assert ever_run(lake.tables) == ["g.s", "s"], "h has the run that p had"
+    assert [share.pipeline for share in shares_of(settings)] == ["g", "h"]
+    assert other.in_force() == before
+    assert catalog_in_force(settings).pipeline("g").log == "p"
+    (settings.pipelines / "h.yaml").unlink()
+    unlink(settings.streams, "h", "its file is gone")
+    removed(settings, "h")
+    assert ever_run(lake.tables) == ["g.s"]
+    os.close(lock)
+    (settings.pipelines / "g.yaml").unlink()
+    removed(settings, "g")
+    removed(settings, "p")
+    assert not Path(lake.tables.uri()).exists()

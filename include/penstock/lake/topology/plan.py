@@ -10,6 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from penstock.config.catalog import Catalog
+from penstock.config.kept import read_files
 from penstock.config.links import stands_on
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -104,7 +105,7 @@ class Outlook:
             in_force: the catalog in force.
             running: pipelines whose stream runs: their edits are built beside them.
         """
-        read, known = Catalog.read(settings.pipelines).pipelines, shares_of(settings)
+        read, known = read_files(settings).pipelines, shares_of(settings)
         wanted = [one for each in read for one in _asked(each, in_force, running)]
         wanted += [each for each in in_force.versions if each.name.endswith(FORMER)]
         shared(wanted, known)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from penstock.config.catalog import Catalog
+from penstock.config.kept import read_files
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shares_file, shares_in
 from penstock.core.clock import Clock
@@ -200,7 +200,7 @@ def _say_changed(manifest: Manifest, folder: Path, pipelines: Path, out: Console
 
 def _say_lacking(settings: Settings, out: Console) -> None:
     """What came after the backup, and does not lie in its source any more."""
-    for pipeline in Catalog.read(settings.pipelines).pipelines:
+    for pipeline in read_files(settings).pipelines:
         tables = Tables(settings.lake_uri, pipeline.log)
         said = lacking(pipeline, settings.home, tables) if pipeline.log == pipeline.name else None
         if said is not None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from penstock.config.catalog import Catalog, UnknownPipelineError
-from penstock.config.kept import catalog_in_force, kept_file
+from penstock.config.catalog import UnknownPipelineError
+from penstock.config.kept import catalog_in_force, kept_file, read_files
 from penstock.config.links import stands_on
 from penstock.config.model import NAME_RULE
 from penstock.config.settings import Settings
@@ -67,6 +67,7 @@ class Removal:
         files: of the stream.
         log: on which it stands.
         steps: runs that end with it, where the log is another pipeline's; none: the log ends, too.
+        stays: who stands on its log, which stays as its file said it; none: it goes.
         shares: which runs its steps have.
         config: its pipeline file, which stays; none: there is none.
         definitions: where its last valid one is kept, and those of its versions.
@@ -77,6 +78,7 @@ class Removal:
     files: tuple[Path, ...]
     log: Tables
     steps: tuple[str, ...] | None
+    stays: tuple[str, ...]
     shares: tuple[Share, ...]
     config: Path | None
     definitions: tuple[Path, ...]
@@ -126,7 +128,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
 
 def _find(settings: Settings, name: str) -> Removal:
     """What there is; a name that is no name of a pipeline finds nothing, so no other folder."""
-    catalog = Catalog.read(settings.pipelines)
+    catalog = read_files(settings)
     files = {p.name: p.path for p in catalog.pipelines}
     files |= {e.path.stem: e.path for e in catalog.errors if e.path.stem not in files}
     unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
@@ -134,20 +136,34 @@ def _find(settings: Settings, name: str) -> Removal:
     mine = {name, *versions} if name == pipeline_of(name) else {name} & versions
     if not mine or not re.fullmatch(NAME_RULE, pipeline_of(name)):
         raise unknown
-    if above := [p.name for p in catalog.pipelines if name in stands_on(p)]:
+    direct = [p for p in catalog.pipelines if name in stands_on(p)[:1]]
+    if above := [p.name for p in direct if p.log != name]:
         raise StoodOnError(name, above)
+    guests = tuple(p.name for p in direct)
     others = {pipeline.name for pipeline in catalog_in_force(settings).every} - mine
     shares = shares_of(settings)
     log, steps = _stands(settings.lake_uri, name, mine, shares, others)
+    if guests:
+        kept = {share.run for share in shares if share.log == name and share.pipeline in others}
+        own = {share.run for share in shares if share.pipeline in mine}
+        steps = tuple(run for run in ever_run(log)
+                      if (run in own or "." not in run) and run not in kept)  # fmt: skip
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     found = Removal(
         tables=stored(log, steps),
         log=log,
         steps=steps,
-        shares=tuple(share for share in shares if {share.pipeline, share.log} & {name, *mine}),
+        stays=guests,
+        shares=tuple(
+            share
+            for share in shares
+            if share.pipeline in mine or (share.log == name and not guests)
+        ),
         reports=tuple(folder for folder in reports if folder.is_dir()),
-        files=tuple(sorted(settings.streams.glob(f"{name}.*"))),
-        definitions=tuple(kept_file(settings, each) for each in sorted(mine)),
+        files=() if guests else tuple(sorted(settings.streams.glob(f"{name}.*"))),
+        definitions=tuple(
+            kept_file(settings, each) for each in sorted(mine) if not guests or each != name
+        ),
         config=files.get(name),
     )
     if found.config is None and found.empty:
@@ -179,6 +195,8 @@ def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
         alive = control.status(host)
         if alive.alive and (paths.name in linked(host) or _still_run(found, alive)):
             raise StreamRunsError(paths.name, alive.state)
+    if found.stays:
+        return
     known = control.status(paths)
     if known.alive or known.state == "wanted":
         raise StreamRunsError(paths.name, known.state)
@@ -213,9 +231,19 @@ def _confirmed(name: str, out: Console) -> bool:
 def _remove(settings: Settings, found: Removal, paths: StreamPaths) -> None:
     """Remove it while holding the supervisor's lock, so that no stream starts meanwhile."""
     paths.folder.mkdir(parents=True, exist_ok=True)
+    if found.stays:  # its stream goes on for others
+        _delete(settings, found, found.files)
+        return
     lock = take_lock(paths.supervisor_lock)
     if lock is None:
         raise StreamRunsError(paths.name, "being started")
+    try:
+        _delete(settings, found, {*found.files, paths.supervisor_lock})
+    finally:
+        os.close(lock)
+
+
+def _delete(settings: Settings, found: Removal, files: Collection[Path]) -> None:
     try:
         with changing(settings):
             left = [share for share in shares_of(settings) if share not in found.shares]
@@ -225,15 +253,13 @@ def _remove(settings: Settings, found: Removal, paths: StreamPaths) -> None:
         remove_tables(found.log, found.steps)
         for folder in found.reports:
             shutil.rmtree(folder)
-        for file in {*found.files, paths.supervisor_lock, *found.definitions}:
+        for file in (*files, *found.definitions):
             file.unlink(missing_ok=True)
     except OSError as wrong:
         raise ConfigError(
             f"{wrong.filename}: cannot be deleted ({wrong.strerror}). See that it is yours and"
             " nobody uses it, then call this again: it goes on with what is left."
         ) from wrong
-    finally:
-        os.close(lock)
 
 
 def _show(found: Removal, out: Console) -> None:
@@ -263,6 +289,9 @@ def _show_what_stays(found: Removal, name: str, out: Console) -> None:
             ),
             soft_wrap=True,
         )
+    if found.stays:
+        said = f"Its log stays, as its file says it: {', '.join(found.stays)} stand on it."
+        out.print(said, soft_wrap=True)
     if name == pipeline_of(name):
         said = f"Airflow keeps the history of the DAGs of {name}; logs stay, too."
         out.print(said, soft_wrap=True)
