@@ -9,10 +9,11 @@ from rich.console import Console
 
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
-from penstock.lake.serve.above import waits_above
+from penstock.lake.serve.above import owed_above, waits_above
 from penstock.quality.pictures import pictures
 from penstock.runtime.terminal.explain import show_explanation
 from penstock.runtime.terminal.removal import StoodOnError, remove_pipeline
+from penstock.runtime.terminal.show import _owed
 from tests import chains
 from tests.lakes import make_lake, some_rows
 from tests.steps import CASES
@@ -70,6 +71,20 @@ def test_what_waits_above_is_counted_as_far_as_it_is_known_here(tmp_path: Path) 
     two.feed().catch_up()
     above, _ = waits_above(two.tables, two.pipeline)
     assert above == ("first", "s", chains.late_windows(one))
+
+
+def test_what_is_owed_above_is_told(tmp_path: Path) -> None:
+    """A step that begins where much is there already is waited for."""
+    lake = make_lake(tmp_path, (chains.BASE, CASES["sites"][1]))
+    write_jsonl(tmp_path / "live" / "0.jsonl", some_rows(200, 5))
+    lake.ingest()
+    two = chains.second(chains.first(lake))
+    assert [*owed_above(two.tables, two.pipeline)] == [], "nothing has begun"
+    lake.query().run()
+    assert [*owed_above(two.tables, two.pipeline)] == [("p", "s")]
+    assert "nothing comes from it before correct__p has run" in str(_owed("p", "s"))
+    lake.correct()
+    assert [*owed_above(two.tables, two.pipeline)] == []
 
 
 def test_the_tree_of_steps_is_drawn(settings: Settings) -> None:

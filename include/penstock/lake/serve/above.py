@@ -1,4 +1,4 @@
-"""What waits for a correction above a step over answers: its own answers wait with it."""
+"""What waits above a step over answers: its own answers wait with it."""
 
 from collections.abc import Iterator
 
@@ -28,3 +28,13 @@ def waits_above(tables: Tables, pipeline: Pipeline) -> Iterator[tuple[str, str, 
         there = as_taken(tables, step, taken)
         yield pipeline.name, step.name, pending(tables, step, there).num_rows
         block = taken.block
+
+
+def owed_above(tables: Tables, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Pipeline and step of every step above that owes its past: nothing comes from it before."""
+    while isinstance(pipeline, OverAnswers):
+        tables, step = Tables(tables.lake, pipeline.other.log), pipeline.over
+        pipeline = pipeline.other
+        at = position(tables, step)
+        if at is not None and at.owes:
+            yield pipeline.name, step.name

@@ -20,7 +20,7 @@ from penstock.lake.history.position import BACKFILL
 from penstock.lake.history.standing import standing, told
 from penstock.lake.log.freezes import frozen
 from penstock.lake.serve import show as shows
-from penstock.lake.serve.above import waits_above
+from penstock.lake.serve.above import owed_above, waits_above
 from penstock.lake.serve.revisions import answers
 from penstock.lake.serve.show import StepState
 from penstock.lake.serve.sides import SideState, sides
@@ -60,6 +60,7 @@ def show_answers(
         rows.append(("frozen", Text(f"{said} number {gone.seq:,} have gone, their answers stay")))
     rows += [(f"load {side.name}", _side(side)) for side in sides(tables, pipeline)]
     rows += [("above", _above(*found)) for found in waits_above(tables, pipeline)]
+    rows += [("above", _owed(*found)) for found in owed_above(tables, pipeline)]
     out.print(pairs(*rows))
     for step in steps:
         state, shown = shows.state(tables, step), standing(tables, step)
@@ -195,6 +196,12 @@ def _above(pipeline: str, step: str, waiting: int) -> Text:
         return Text(f"no answer of {step} of {pipeline} waits for a correction")
     said = f"{count(waiting, 'answer')} of {step} wait for correct__{pipeline}, and with them what"
     return Text(f"{said} is made of them here", style="yellow")
+
+
+def _owed(pipeline: str, step: str) -> Text:
+    """What a step above has to do first."""
+    said = f"{step} has not answered its past yet: nothing comes from it before correct__{pipeline}"
+    return Text(f"{said} has run", style="yellow")
 
 
 def _excluded(found: pa.Table) -> Text:
