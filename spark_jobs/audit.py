@@ -5,7 +5,7 @@ import sys
 import pandas as pd
 
 from penstock.config.settings import Settings
-from penstock.control.job import BlockedByQualityError, Outcome, pipeline_of, run_job
+from penstock.control.job import BlockedByQualityError, Outcome, pipeline_of, run_job, runs_on
 from penstock.core.clock import SystemClock
 from penstock.core.request import JobRequest
 from penstock.lake.history.standing import notes
@@ -38,7 +38,7 @@ def audit(request: JobRequest, settings: Settings) -> Outcome:
     why = reasons(settings.streams, pipeline.log, pipeline.name)
     rows = with_unsettled(rows, tables, pipeline, settings.home, at, why)
     worths, doubted = all_worths(tables, pipeline), all_doubts(tables, pipeline)
-    told = [*notes(tables, pipeline.specs, found), *doubted]
+    told = [*notes(tables, pipeline.specs, found, runs_on(settings, pipeline.log)), *doubted]
     verdict = run_suite(
         pd.DataFrame(named(rows, pipeline)), pipeline=pipeline.name, steps=[*pipeline.steps],
         run_name=request.run_id, root=settings.docs / ".gx" / pipeline.name,

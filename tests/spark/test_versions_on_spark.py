@@ -15,12 +15,13 @@ from rich.console import Console
 from penstock.config.catalog import Catalog
 from penstock.config.kept import approve, build, catalog_in_force, catalog_to_run, keep, take_back
 from penstock.config.settings import Settings
+from penstock.control.job import runs_on
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.core.request import Job, JobRequest
 from penstock.core.window import micros
 from penstock.lake.history.generation import generations
-from penstock.lake.history.standing import answers_in_force, ever_run
+from penstock.lake.history.standing import answers_in_force, ever_run, left_behind
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.linked import LinkedPipelines
 from penstock.runtime.streams.outlook import owed_by
@@ -101,10 +102,13 @@ class Scene:
         day = first - first % 86_400
         return {(micros(r["window_start"]) // 1_000_000 - day, r["site"]): r["n"] for r in rows}
 
-    def right(self, name: str, minutes: int) -> bool:
-        """Whether every answer that the watermark has closed is there, and right."""
+    def right(self, **minutes: int) -> bool:
+        """Whether every answer that the watermark has closed is there, and right, by version."""
         newest = max(record(number)["second"] for number in range(self.records))
-        return self.answers(name) == counted(self.records, minutes, newest - 30)
+        return all(
+            self.answers(name.replace("_", "@")) == counted(self.records, size, newest - 30)
+            for name, size in minutes.items()
+        )
 
 
 def test_built_beside_switched_taken_back_and_removed(quick: SparkSession, tmp_path: Path) -> None:
@@ -137,18 +141,17 @@ def test_built_beside_switched_taken_back_and_removed(quick: SparkSession, tmp_p
         assert scene.owed() == ["busy has not been audited yet"]
         correct_and_audit("p@next", "p")
         assert scene.owed() == []
-        assert scene.right("p", 1)
-        assert scene.right("p@next", 2)
+        assert scene.right(p=1, p_next=2)
         approve(settings, "p", scene.digest)
-        assert scene.right("p", 2)
-        assert scene.right("p@former", 1)
+        assert scene.right(p=2, p_former=1)
+        steps = catalog_in_force(settings).pipeline("p").specs
+        assert left_behind(tables, steps) == ["busy"]
+        assert left_behind(tables, steps, runs_on(settings, "p")) == []
         yield from until("busy", "hour", "busy.2")
         correct_and_audit("p", "p@former")
-        assert scene.right("p", 2)
-        assert scene.right("p@former", 1)
+        assert scene.right(p=2, p_former=1)
         take_back(settings, "p")
-        assert scene.right("p", 1)
-        assert scene.right("p@next", 2)
+        assert scene.right(p=1, p_next=2)
         out = Console(file=io.StringIO())
         files = settings.home / "definitions"
         (files / "p@next.yaml").unlink()  # as its removal does first, which then waits for the host
@@ -158,7 +161,7 @@ def test_built_beside_switched_taken_back_and_removed(quick: SparkSession, tmp_p
         assert ever_run(tables) == ["busy", "hour"]
         yield from until("busy", "hour")
         correct_and_audit("p")
-        assert scene.right("p", 1)
+        assert scene.right(p=1)
 
     script = scripted()
     host.run(Bounds.fixed(64))

@@ -72,7 +72,7 @@ def _in_force(settings: Settings) -> Catalog:
     errors = tuple(dict.fromkeys((*read.errors, *astray)))
     return Catalog(
         tuple(pipelines), errors, frozenset(p.name for p in standing_in), frozenset(held),
-        tuple(versions(_folder(settings), every)), read.logs,
+        tuple(versions(_folder(settings), pipelines, read.logs)), read.logs,
     )  # fmt: skip
 
 

@@ -17,7 +17,9 @@ from penstock.config.whole import alike
 from penstock.core.version import FORMER, NEXT, version_of
 
 
-def versions(folder: Path, in_force: Sequence[Pipeline]) -> list[Pipeline]:
+def versions(
+    folder: Path, in_force: Sequence[Pipeline], logs: Sequence[Pipeline] = ()
+) -> list[Pipeline]:
     """Those of some pipelines that can run.
 
     An edit is one that was let be built, as long as the pipeline's file says it. What was in force
@@ -26,8 +28,9 @@ def versions(folder: Path, in_force: Sequence[Pipeline]) -> list[Pipeline]:
     Args:
         folder: where definitions are kept.
         in_force: all pipelines, linked.
+        logs: on which some of them stand, of pipelines that are gone.
     """
-    ready = {pipeline.name: pipeline for pipeline in in_force}
+    ready = {pipeline.name: pipeline for pipeline in (*in_force, *logs)}
     found = []
     for pipeline in in_force:
         for which in (NEXT, FORMER):

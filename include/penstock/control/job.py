@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.config.kept import catalog_to_run
+from penstock.config.kept import catalog_in_force, catalog_to_run
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError, TerminalError
@@ -75,6 +75,12 @@ def pipeline_of(request: JobRequest, settings: Settings) -> Pipeline:
     if request.pipeline is None:
         raise ConfigError(f"{request.job.value} needs --pipeline")
     return catalog_to_run(settings).pipeline(request.pipeline, request.digest)
+
+
+def runs_on(settings: Settings, log: str) -> set[str]:
+    """What is to run on a log, for whomever, by id."""
+    every = catalog_in_force(settings).every
+    return {step.id for pipeline in every if pipeline.log == log for step in pipeline.specs}
 
 
 def _say(outcome: Outcome) -> None:

@@ -11,7 +11,7 @@ from penstock.config.kept import catalog_in_force, keep
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shared, shares_of
 from penstock.lake.history.generation import generations
-from penstock.lake.history.standing import answers_in_force, ever_run, notes
+from penstock.lake.history.standing import answers_in_force, ever_run, left_behind, notes
 from penstock.runtime.streams.control import take_lock
 from penstock.runtime.streams.links import link, unlink
 from penstock.runtime.streams.paths import StreamPaths
@@ -56,6 +56,7 @@ def test_what_its_steps_wrote_goes_and_nothing_else(tmp_path: Path) -> None:
     assert "g.s in " in removed(settings, "g")
     assert ever_run(lake.tables) == ["s"]
     assert notes(other.tables, [other.step]) == []
+    assert left_behind(lake.tables, [other.step]) == []
     assert lake.in_force() == before
     lake.check()
 

@@ -4,7 +4,8 @@ After a step was defined anew, readers keep the former definition's answers unti
 answered what that had: see docs/how-to/read-the-answers.md.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,14 +60,20 @@ def standing(tables: Tables, step: StepSpec) -> Standing | None:
     return replace(found, waits=found.waits or "has not been started")
 
 
-def left_behind(tables: Tables, steps: Sequence[StepSpec]) -> list[str]:
-    """Steps of a pipeline that once ran and are none of these: its file has them no more.
+def left_behind(
+    tables: Tables, steps: Sequence[StepSpec], others: Collection[str] = ()
+) -> list[str]:
+    """Runs of a pipeline that nobody has any more: its file has their steps no more.
 
-    Of others that stand on the log nothing is said.
+    Args:
+        tables: of the log.
+        steps: of the pipeline.
+        others: runs that others on the log have, and versions of the pipeline.
     """
     whose = {step.guest for step in steps}
-    mine = {name for name in ever_run(tables) if name.rpartition(".")[0] in whose}
-    return sorted(mine - {step.id for step in steps})
+    names = {run: re.sub(r"\.\d+$", "", run) for run in ever_run(tables)}  # minute.2 is of minute
+    mine = {run for run, name in names.items() if name.rpartition(".")[0] in whose}
+    return sorted(mine - {step.id for step in steps} - {*others})
 
 
 def ever_run(tables: Tables) -> list[str]:
@@ -92,7 +99,10 @@ def told(step: StepSpec, shown: Standing) -> str:
 
 
 def notes(
-    tables: Tables, steps: Sequence[StepSpec], audited: Sequence[Mapping[str, Any]] = ()
+    tables: Tables,
+    steps: Sequence[StepSpec],
+    audited: Sequence[Mapping[str, Any]] = (),
+    others: Collection[str] = (),
 ) -> list[str]:
     """What an audit's reader should know: former definitions, steps that are gone, what it covered.
 
@@ -100,12 +110,13 @@ def notes(
         tables: of the pipeline.
         steps: of the pipeline.
         audited: the audit's comparisons.
+        others: runs that others on the log have.
     """
     shown = [(step, standing(tables, step)) for step in steps]
     found = [told(step, one) for step, one in shown if one is not None and one.waits]
     found += [
         f"{name}: no longer in the pipeline file; its answers stay where they are, unaudited."
-        for name in left_behind(tables, steps)
+        for name in left_behind(tables, steps, others)
     ]
     return found + [row["covered"] for row in audited]
 
