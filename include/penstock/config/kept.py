@@ -80,7 +80,7 @@ def _computes_anew(former: Pipeline, now: Pipeline) -> bool:
     """Whether steps mean something else than before, so that their past is computed again."""
     try:
         link_as(former, now)
-    except ValueError:  # it stands on another one, which has other columns now
+    except (ValueError, KeyError):  # it stands on another one, which has other columns or steps
         return True
     known = {step.name: step.fingerprint for step in former.own_specs}
     return any(known.get(step.name) != step.fingerprint for step in now.own_specs)

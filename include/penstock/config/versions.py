@@ -44,8 +44,9 @@ def versions(
 
 def fits(version: Pipeline, in_force: Pipeline) -> bool:
     """Whether a definition is another one of the same log, which keeps all of its records."""
-    same = version.digest != in_force.digest and _log_of(version) == _log_of(in_force)
-    return same and in_force.keep is None is version.keep
+    if _log_of(version) != _log_of(in_force) or version.keep or in_force.keep:
+        return False
+    return version.digest != in_force.digest
 
 
 def _log_of(pipeline: Pipeline) -> list[str]:

@@ -99,3 +99,22 @@ def test_only_what_was_planned_is_approved(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"edited since that was planned. Trigger"):
         approve(settings, "gates", digest)
     assert meanings(catalog_in_force(settings)) == before
+
+
+def test_an_edit_that_takes_other_answers_waits(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    over = "source: {pipeline: gates, step: minute}\ncolumns: {gate: string, n: long}\nsteps:\n" + (
+        "  top: {keys: [gate], window: {size: PT1H}, measures: {most: max(n)}}\n"
+    )
+    (settings.pipelines / "rush.yaml").write_text(over)
+    assert not write(settings).errors
+    (settings.pipelines / "rush.yaml").write_text(over.replace("minute", "minutes"))
+    found = write(settings, LOG.replace("minute:", "minutes:"))
+    assert found.held == {"gates", "rush"}
+    above = found.pipeline("rush").specs[0].above
+    assert above is not None
+    assert above.fingerprint == found.pipeline("gates").spec("minute").fingerprint
+    for name in ("gates", "rush"):
+        approve(settings, name, Catalog.read(settings.pipelines).pipeline(name).digest)
+    found = catalog_in_force(settings)
+    assert (found.held, found.errors) == (frozenset(), ())
