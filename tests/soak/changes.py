@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import random
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from rich.console import Console
 from penstock.config.catalog import Catalog
 from penstock.config.kept import approve, build, catalog_in_force, keep, take_back
 from penstock.config.settings import Settings, child_environment
+from penstock.control.job import OUTCOME
 from penstock.core.errors import PenstockError
 from penstock.core.request import Job, JobRequest
 from penstock.core.version import FORMER, NEXT, pipeline_of, version_of
@@ -42,7 +44,13 @@ CHANGES = {"add": 4, "remove": 2, "edit": 4, "rescale": 4, "rename": 2, "break":
            "drop": 1}  # fmt: skip
 """What happens, and how often beside the others."""
 PARALLELISM = (None, 1, 2, 3, "auto")
+OVERDUE = "No answer waits "
+"""How expectations begin that fail where corrections were killed, and none came for long."""
 Steps = dict[str, dict[str, Any]]
+
+
+def _age(file: Path) -> float:
+    return file.stat().st_mtime
 
 
 @dataclass
@@ -301,11 +309,19 @@ class World:
         for process, said in [*self.jobs.items()]:
             if (code := process.poll()) is not None:
                 del self.jobs[process]
-                if code == 10:
-                    self.wrong.append(f"{said} was red")
+                if code == 10 and (why := self._red(said)):
+                    self.wrong.append(f"{said} was red: {why}")
         if self.due and not self.jobs:
             job, name = self.due.pop(0)
             self.jobs[self._begun(job, name)] = f"{job} of {name}"
+
+    def _red(self, said: str) -> list[str]:
+        """Why a job was; that nobody corrected for long, since those who should were killed, is no
+        fault."""
+        job, _, name = said.partition(" of ")
+        log = max((self.settings.logs / "jobs").glob(f"{job}-*-{name}.log"), key=_age)
+        last = log.read_text().rpartition(OUTCOME)[2]
+        return [why for why in json.loads(last)["failed"] if not why.startswith(OVERDUE)]
 
     def _begun(self, job: Job, name: str) -> "subprocess.Popen[bytes]":
         """A job as a process."""
