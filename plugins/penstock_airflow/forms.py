@@ -10,14 +10,15 @@ from airflow.sdk import Param
 from penstock.core.window import read_instant
 
 
-def _instant(title: str, description: str) -> Param:
+def _instant(title: str, description: str, *, backfills: bool = True) -> Param:
     # No section: only fields of the default one are unfolded when a form opens.
     return Param(
         None,
         type=["null", "string"],
         format="date-time",
         title=title,
-        description=f"{description} No zone means UTC. A backfill takes its date range instead.",
+        description=f"{description} No zone means UTC."
+        + (" A backfill takes its date range instead." if backfills else ""),
     )
 
 
@@ -114,8 +115,10 @@ def query(joins: Sequence[str] = ("",)) -> dict[str, Param]:
             "Condition", "Over left.x and right.x, in place of the join's; empty: none.",
             format="multiline",
         ),
-        "from": _instant("Left records from", "Their event time; empty: from the beginning."),
-        "to": _instant("Left records to", "Only those with an earlier event time; empty: all."),
+        "from": _instant("Left records from", "Their event time; empty: from the beginning.",
+                         backfills=False),
+        "to": _instant("Left records to", "Only those with an earlier event time; empty: all.",
+                       backfills=False),
     }  # fmt: skip
 
 

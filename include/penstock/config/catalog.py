@@ -17,7 +17,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, line_in, problem_in
 from penstock.config.side import SideConfig
 from penstock.config.snapshots import wrong_snapshots
-from penstock.config.step import StepConfig, config_of, kind_of
+from penstock.config.step import KINDS, USUAL, StepConfig, config_of, kind_of
 from penstock.config.streams import SeveralSources, several
 from penstock.config.wrong_steps import wrong_steps
 from penstock.config.yaml_file import Unreadable, read_yaml
@@ -175,7 +175,9 @@ def read_pipeline(
     try:
         pipeline = model.model_validate(content)
     except ValidationError as wrong:
-        found = [problem_in(dict(e), path, lines, model) for e in wrong.errors()]
+        strange = _of_no_kind(content)
+        found = [problem_in(dict(e), path, lines, model) for e in wrong.errors()
+                 if e["loc"][1:2] not in strange or e["loc"][-1] == "kind"]  # fmt: skip
         if model is Guest:  # whose columns are not known by itself
             return None, sorted([*twice, *found], key=lambda p: p.line)
         steps, types = _readable_steps(content), _readable_types(content)
@@ -242,6 +244,14 @@ def _readable_sides(content: dict[Any, Any]) -> dict[str, SideTable | None]:
         except ValidationError:  # reported with the whole file
             found[str(name)] = None
     return found
+
+
+def _of_no_kind(content: dict[Any, Any]) -> set[Loc]:
+    """Steps that name a kind that there is none of: what else they say means nothing yet."""
+    steps = content.get("steps")
+    named = steps.items() if isinstance(steps, dict) else ()
+    return {(name,) for name, raw in named
+            if isinstance(raw, dict) and raw.get("kind", USUAL) not in KINDS}  # fmt: skip
 
 
 def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:

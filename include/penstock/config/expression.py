@@ -4,6 +4,7 @@ The text is SQL; sqlglot parses it, and only what ``penstock.core.expression`` g
 every layer is let through.
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 
@@ -159,7 +160,9 @@ def _column(name: str, columns: Mapping[str, ColumnType]) -> Column:
         if same:
             raise ValueError(f"column {name} is not known here: write {' or '.join(same)}")
         known = ", ".join(sorted(columns)) or "none"
-        raise ValueError(f"column {name} is not declared: add it under columns (declared: {known})")
+        near = difflib.get_close_matches(name, columns, 1, 0.75)
+        remedy = f"did you mean {near[0]}?" if near else "add it under columns"
+        raise ValueError(f"column {name} is not declared: {remedy} (declared: {known})")
     return Column(name, columns[name])
 
 

@@ -1,5 +1,6 @@
 """What every kind of step has in a pipeline file."""
 
+import difflib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,7 +98,9 @@ class StepConfig(Model):
     @classmethod
     def _is_a_kind(cls, value: object) -> object:
         if value not in KINDS:
-            raise ValueError(f"{value!r} is no kind of step. There are: {', '.join(KINDS)}")
+            near = difflib.get_close_matches(str(value), KINDS, 1, 0.5)
+            meant = f"Did you mean {near[0]}? " if near else ""
+            raise ValueError(f"{value!r} is no kind of step. {meant}There are: {', '.join(KINDS)}")
         return value
 
     @model_validator(mode="after")

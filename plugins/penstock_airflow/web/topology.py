@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from penstock.config.answers import OverAnswers
 from penstock.config.kept import catalog_in_force
 from penstock.config.linked import LinkedPipeline
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.control.spoken import spoken
 from penstock.core.version import NEXT, pipeline_of, version_of
 from penstock.lake.log.rescalings import Rescaling, rescalings
 from penstock.lake.storage.tables import Tables
@@ -187,7 +189,8 @@ def _run(run: str, kind: str, known: StreamStatus) -> tuple[str, list[str]]:
     said = [run, f"{kind}: runs" + (f" in {count(tasks, 'task')}" if tasks else "")]
     if "through_seq" in figures:
         said.append(
-            f"up to record {figures['through_seq'] + 1:,}, K {figures['slack_seconds']:g} s"
+            f"up to record {figures['through_seq'] + 1:,},"
+            f" K {spoken(timedelta(seconds=figures['slack_seconds']))}"
         )
     return RUNS, said
 

@@ -100,7 +100,7 @@ PROBLEMS = {
         "bad.yaml:8  steps.per_site  stands twice. Delete one"]),
     "an unknown column": (GOOD.replace("avg(delay)", "avg(delays)"), [
         "bad.yaml:12  steps.per_site.measures.mean  column delays is not declared:"
-        " add it under columns (declared: delay, site)"]),
+        " did you mean delay? (declared: delay, site)"]),
     "an unknown key column": (GOOD.replace("[site]", "[sight]"), [
         "bad.yaml:8  steps.per_site.keys  sight is not declared under columns"
         " (declared: delay, site)"]),

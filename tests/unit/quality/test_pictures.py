@@ -169,7 +169,7 @@ def test_a_picture_of_pairs_says_what_was_compared_and_shed(
     said = words(drawn(lake)["timely-s.svg"])
     assert f"{told} at once, {pairs - told} by a correction" in said
     assert (
-        f"{told / compared:.2%} of {compared:,} candidates compared are pairs;"
+        f"{told / compared:.2%} of {compared:,} candidates compared are pairs told at once;"
         f" {known.shed} of {known.pairs} records shed"
     ) in said
     assert {"said at once, %", "shed, %", "pairs of candidates"} <= {*said}

@@ -33,6 +33,9 @@ def test_it_says_which_share_of_the_pairs_was_there_at_once(tmp_path: Path) -> N
     shown = [" ".join(line.split()) for line in said.splitlines()]
     assert f"at once {told:,} {100 * told / pairs:.1f} %" in shown
     assert f"by a correction {pairs - told:,} {100 * (1 - told / pairs):.1f} %" in shown
-    assert f"{told / compared:.2%} of {compared:,} candidates compared are pairs." in shown
+    assert (
+        f"{told / compared:.2%} of {compared:,} candidates compared are pairs told at once."
+        in shown
+    )
     assert "mean error" not in said
     assert "needed" not in said

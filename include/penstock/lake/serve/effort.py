@@ -67,7 +67,9 @@ def in_words(tables: Tables, step: StepSpec, at: Position, rows: pa.Table) -> li
     """
     said, found = list[str](), efficiency(rows) if step.by_reach else None
     if found is not None and found[0]:
-        said.append(f"{found[1] / found[0]:.2%} of {found[0]:,} candidates compared are pairs")
+        said.append(
+            f"{found[1] / found[0]:.2%} of {found[0]:,} candidates compared are pairs told at once"
+        )
     known = balance_at(tables, step, at) if step.sheds else None
     if known is not None and (known.shed or step.shed is not None):
         counted = "records" if step.by_key else "(record, window) pairs"
