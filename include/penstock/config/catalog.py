@@ -17,11 +17,12 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, line_in, problem_in
 from penstock.config.side import SideConfig
 from penstock.config.snapshots import wrong_snapshots
-from penstock.config.step import KINDS, USUAL, StepConfig, config_of, kind_of
+from penstock.config.step import StepConfig, config_of, kind_of
 from penstock.config.streams import SeveralSources, several
 from penstock.config.wrong_steps import wrong_steps
 from penstock.config.yaml_file import Unreadable, read_yaml
 from penstock.core.errors import ConfigError, TransientError
+from penstock.core.kinds import KINDS, USUAL
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
 from penstock.core.step import ONLY, StepSpec
