@@ -15,7 +15,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
 from penstock.core.kinds import has_part
-from penstock.core.version import FORMER, pipeline_of
+from penstock.core.version import FORMER, pipeline_of, which_of
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import StreamSpec
 
@@ -69,7 +69,7 @@ def joins(pipeline: Pipeline) -> list[str]:
 def former() -> list[str]:
     """Pipelines of which a former version stands by."""
     names = (version.name for version in catalog().versions)
-    return [pipeline_of(name) for name in names if name.endswith(FORMER)]
+    return [pipeline_of(name) for name in names if which_of(name) == FORMER]
 
 
 def explain(text: str, pipeline: Pipeline) -> str:

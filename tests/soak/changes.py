@@ -25,7 +25,7 @@ from penstock.config.settings import Settings, child_environment
 from penstock.control.job import OUTCOME
 from penstock.core.errors import PenstockError
 from penstock.core.request import Job, JobRequest
-from penstock.core.version import FORMER, NEXT, pipeline_of, version_of
+from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
 from penstock.runtime.streams import control, links
 from penstock.runtime.streams.outlook import owed_by
 from penstock.runtime.streams.paths import StreamPaths
@@ -195,7 +195,7 @@ class World:
 
     def _versions(self, which: str) -> list[str]:
         names = (each.name for each in catalog_in_force(self.settings).versions)
-        return sorted(pipeline_of(name) for name in names if name.endswith(which))
+        return sorted(pipeline_of(name) for name in names if which_of(name) == which)
 
     def _prove(self) -> bool:
         """A correction and an audit of a version, if nothing else runs."""

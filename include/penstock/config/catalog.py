@@ -88,7 +88,8 @@ class Catalog:
         """
         pipelines: list[Pipeline] = []
         errors: list[ConfigProblem] = []
-        for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+        for path in paths:
             found, problems = read_pipeline(path)
             errors.extend(problems)
             if found is not None and found.name in {p.name for p in pipelines}:
@@ -96,7 +97,7 @@ class Catalog:
                 errors.append(ConfigProblem(path, 1, "file", said, "Rename one"))
             elif found is not None:
                 pipelines.append(found)
-        there = {path.stem for path in folder.glob("*.y*ml")}
+        there = {path.stem for path in paths}
         asked = {each.source.pipeline for each in pipelines if isinstance(each, Guest)} - there
         logs = tuple(log for name in sorted(asked) if (log := gone(name)) is not None)
         pipelines, astray = linked([*pipelines, *logs])

@@ -39,10 +39,11 @@ def catalog_to_run(settings: Settings) -> Catalog:
 
 def read_files(settings: Settings) -> Catalog:
     """What the files say now; a log stays as its file said it while others stand on it."""
-    return Catalog.read(settings.pipelines, lambda name: _log_of(settings, name))
+    return Catalog.read(settings.pipelines, lambda name: _gone(settings, name))
 
 
-def _log_of(settings: Settings, name: str) -> Pipeline | None:
+def _gone(settings: Settings, name: str) -> Pipeline | None:
+    """What a file that is not there any more last said of a log."""
     found = _kept(settings, settings.pipelines / f"{name}.yaml")
     return None if isinstance(found, LinkedPipeline) else found
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from penstock.config.pipeline import Pipeline
 from penstock.control.explanation import DagPlan
 from penstock.control.spoken import in_words, next_run, spoken
-from penstock.core.version import pipeline_of
+from penstock.core.version import pipeline_of, which_of
 
 MAINTENANCE = "*/15 * * * *"
 """Schedule of the DAG ``maintain__lake``, which all pipelines share."""
@@ -21,7 +21,7 @@ def dags(pipeline: Pipeline, now: datetime, shards: int) -> list[DagPlan]:
         shards: as the setting asks for them; 0: it does not.
     """
     name, live = pipeline_of(pipeline.name), pipeline.is_live()
-    if name != pipeline.name:
+    if which_of(pipeline.name):
         return _of_a_version(name)
     ending = "sources" if len(pipeline.streams) > 1 else "source"
     correct, audit = pipeline.correction.cron, pipeline.audit.cron

@@ -11,6 +11,11 @@ def version_of(pipeline: str, which: str) -> str:
     return f"{pipeline}{BETWEEN}{which}"
 
 
+def which_of(name: str) -> str:
+    """Which of its pipeline's versions that is; empty: the one in force."""
+    return name.partition(BETWEEN)[2]
+
+
 def pipeline_of(name: str) -> str:
     """Whose version that is; of a pipeline its own name."""
     return name.partition(BETWEEN)[0]

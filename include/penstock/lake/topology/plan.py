@@ -20,7 +20,7 @@ from penstock.control.spoken import spoken
 from penstock.core.parallelism import UNSAID, joint
 from penstock.core.slack import SlackSpec
 from penstock.core.step import StepSpec
-from penstock.core.version import FORMER, NEXT, pipeline_of, version_of
+from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
 from penstock.core.window import micros
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import BACKFILL, DONE, PLANNED
@@ -107,7 +107,7 @@ class Outlook:
         """
         read, known = read_files(settings).pipelines, shares_of(settings)
         wanted = [one for each in read for one in _asked(each, in_force, running)]
-        wanted += [each for each in in_force.versions if each.name.endswith(FORMER)]
+        wanted += [each for each in in_force.versions if which_of(each.name) == FORMER]
         shared(wanted, known)
         first = sorted(read, key=lambda each: (len(stands_on(each)), each.name))
         held = {each.name: each.digest for each in first if each.name in in_force.held}
@@ -171,7 +171,7 @@ class _OfLog:
         if not past or past[-1].fingerprint == OVER:
             because = "was removed before" if past else "has never run"
             stream = f"with stream__{pipeline_of(pipeline)}"
-            if pipeline != pipeline_of(pipeline):
+            if which_of(pipeline):
                 because = f"is built beside {pipeline_of(pipeline)}, which answers meanwhile"
             return self._reads(said, What.STARTS, f"{because}; {stream}")
         if past[-1].fingerprint != step.fingerprint:

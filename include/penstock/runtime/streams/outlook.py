@@ -2,7 +2,7 @@
 
 from penstock.config.catalog import Catalog
 from penstock.config.settings import Settings
-from penstock.core.version import NEXT, pipeline_of, version_of
+from penstock.core.version import NEXT, pipeline_of, which_of
 from penstock.lake.proof.ready import unready
 from penstock.lake.storage.tables import Tables
 from penstock.lake.topology.plan import Outlook
@@ -18,7 +18,9 @@ def outlook_of(settings: Settings, in_force: Catalog) -> Outlook:
 def owed_by(settings: Settings, in_force: Catalog) -> dict[str, list[str]]:
     """Versions that are built, with why readers cannot switch to each yet; empty: they can."""
     return {
-        each.name: unready(Tables(settings.lake_uri, each.log), each, in_force.pipeline(now))
+        each.name: unready(
+            Tables(settings.lake_uri, each.log), each, in_force.pipeline(pipeline_of(each.name))
+        )
         for each in in_force.versions
-        if each.name == version_of(now := pipeline_of(each.name), NEXT)
+        if which_of(each.name) == NEXT
     }

@@ -35,7 +35,7 @@ def show_plan(outlook: Outlook, versions: Mapping[str, Sequence[str]], out: Cons
         )
     put(shown, out)
     built = {pipeline_of(name) for name in versions}
-    for name in outlook.held.keys() - built:
+    for name in (each for each in outlook.held if each not in built):
         said = f"{name}: its edit waits. Trigger apply__topology in Airflow, and approve it there."
         out.print(Text(said, style="yellow"), soft_wrap=True)
     for name, owed in versions.items():

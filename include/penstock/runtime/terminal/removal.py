@@ -19,7 +19,7 @@ from penstock.config.settings import Settings
 from penstock.config.shares import Share, changing, remember, shares_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
-from penstock.core.version import BETWEEN, FORMER, NEXT, pipeline_of, version_of
+from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
 from penstock.lake.history.registry import end_step
 from penstock.lake.history.standing import ever_run
 from penstock.lake.storage.remove import Stored, remove_tables, stored
@@ -86,7 +86,7 @@ class Removal:
     @property
     def empty(self) -> bool:
         """Whether nothing is there."""
-        there = any(file.exists() for file in self.definitions if BETWEEN in file.stem)
+        there = any(file.exists() for file in self.definitions if which_of(file.stem))
         return not (self.tables.files or self.reports or self.files or self.shares or there)
 
 
@@ -108,7 +108,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     """
     found = _find(settings, name)
     paths = StreamPaths(settings.streams, name)
-    if name == pipeline_of(name):  # a version leaves what runs by itself
+    if not which_of(name):  # a version leaves what runs by itself
         _refuse_if_running(paths, found)
     if found.empty:
         out.print(f"Nothing to remove: {name} has written nothing.", soft_wrap=True)
@@ -118,7 +118,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     if not sure and not _confirmed(name, out):
         out.print("Not confirmed: nothing was removed. Without asking: --yes")
         return 1
-    if name != pipeline_of(name):
+    if which_of(name):
         _leave(settings, found, name)
     _remove(settings, found, paths)
     out.print(Text(f"Removed: everything that {name} had written.", style="green"))
@@ -133,7 +133,7 @@ def _find(settings: Settings, name: str) -> Removal:
     files |= {e.path.stem: e.path for e in catalog.errors if e.path.stem not in files}
     unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
     versions = {version_of(pipeline_of(name), which) for which in (NEXT, FORMER)}
-    mine = {name, *versions} if name == pipeline_of(name) else {name} & versions
+    mine = {name} & versions if which_of(name) else {name, *versions}
     if not mine or not re.fullmatch(NAME_RULE, pipeline_of(name)):
         raise unknown
     direct = [p for p in catalog.pipelines if name in stands_on(p)[:1]]
@@ -142,12 +142,7 @@ def _find(settings: Settings, name: str) -> Removal:
     guests = tuple(p.name for p in direct)
     others = {pipeline.name for pipeline in catalog_in_force(settings).every} - mine
     shares = shares_of(settings)
-    log, steps = _stands(settings.lake_uri, name, mine, shares, others)
-    if guests:
-        kept = {share.run for share in shares if share.log == name and share.pipeline in others}
-        own = {share.run for share in shares if share.pipeline in mine}
-        steps = tuple(run for run in ever_run(log)
-                      if (run in own or "." not in run) and run not in kept)  # fmt: skip
+    log, steps = _stands(settings.lake_uri, name, mine, shares, others, stays=bool(guests))
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     found = Removal(
         tables=stored(log, steps),
@@ -177,13 +172,16 @@ def _stands(
     mine: Collection[str],
     shares: Sequence[Share],
     others: Collection[str],
+    *,
+    stays: bool,
 ) -> tuple[Tables, tuple[str, ...] | None]:
-    """The log on which a pipeline stands, and what it alone runs there if that is another one's."""
+    """The log on which a pipeline stands, and what it alone runs there if that stays for others."""
     for folder in logs_in(lake):
         tables, here = Tables(lake, folder), [share for share in shares if share.log == folder]
-        runs = {share.run for share in here if share.pipeline in mine}
-        steps = [run for run in ever_run(tables) if run in runs or run.startswith(f"{name}.")]
-        if folder != name and (steps or runs):
+        runs, own = {share.run for share in here if share.pipeline in mine}, folder == name
+        steps = [run for run in ever_run(tables) if run in runs
+                 or ("." not in run if own else run.startswith(f"{name}."))]  # fmt: skip
+        if (own and stays) or (not own and (steps or runs)):
             kept = {share.run for share in here if share.pipeline in others}
             return tables, tuple(run for run in steps if run not in kept)
     return Tables(lake, name), None
@@ -292,6 +290,6 @@ def _show_what_stays(found: Removal, name: str, out: Console) -> None:
     if found.stays:
         said = f"Its log stays, as its file says it: {', '.join(found.stays)} stand on it."
         out.print(said, soft_wrap=True)
-    if name == pipeline_of(name):
+    if not which_of(name):
         said = f"Airflow keeps the history of the DAGs of {name}; logs stay, too."
         out.print(said, soft_wrap=True)

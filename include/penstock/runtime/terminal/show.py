@@ -14,7 +14,7 @@ from penstock.config.settings import Settings
 from penstock.control.spoken import spoken
 from penstock.core.slack import SlackPolicy
 from penstock.core.step import StepSpec
-from penstock.core.version import pipeline_of
+from penstock.core.version import which_of
 from penstock.core.window import BEGINNING, instant
 from penstock.lake.history.position import BACKFILL
 from penstock.lake.history.standing import standing, told
@@ -231,9 +231,7 @@ def _pending(state: StepState, step: StepSpec, pipeline: Pipeline) -> Text:
 
 def corrected_by(name: str) -> str:
     """The DAG that corrects a pipeline; a version has none of its own."""
-    if name == pipeline_of(name):
-        return f"correct__{name}"
-    return "apply__topology, or for it to be in force"
+    return "apply__topology, or for it to be in force" if which_of(name) else f"correct__{name}"
 
 
 def _corrected(state: StepState) -> str:
