@@ -22,7 +22,7 @@ from penstock.config.cluster import MEMORY_RULE, Cluster, Hours, Master, Nodes, 
 from penstock.config.columns import ColumnConfig, Id
 from penstock.config.intake import RESERVED, History, Source
 from penstock.config.linked import OfPipeline
-from penstock.config.model import NAME_RULE
+from penstock.config.model import NAME_RULE, PIPELINE_RULE
 from penstock.config.pipeline import Pipeline
 from penstock.config.running import Correction, MicroBatch, Schedule, Soon
 from penstock.config.settings import ROOT, Settings
@@ -242,9 +242,12 @@ def _rule(rule: Any) -> str:
     """What a validator of a field says of its form."""
     pattern = getattr(rule, "pattern", None)
     if pattern:
-        return {NAME_RULE: "name", MEMORY_RULE: "megabytes or gigabytes: `512m`, `2g`"}.get(
-            pattern, "column name"
-        )
+        rules = {
+            NAME_RULE: "name",
+            PIPELINE_RULE: "name",
+            MEMORY_RULE: "megabytes or gigabytes: `512m`, `2g`",
+        }
+        return rules.get(pattern, "column name")
     return VALIDATED.get(getattr(getattr(rule, "func", None), "__name__", ""), "")
 
 

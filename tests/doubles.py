@@ -3,7 +3,8 @@
 import pickle
 import random
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -65,6 +66,27 @@ class RecordingPulse:
 
     def should_stop(self) -> bool:
         return self.stop_when(self)
+
+
+def by_script(script: Generator[bool], patience: float = 240.0) -> Callable[[RecordingPulse], bool]:
+    """Stops a host when a script has ended, of which each beat does a part.
+
+    What waits at one line for longer than ``patience``, s, fails there.
+    """
+    line, since = 0, time.monotonic()
+
+    def ended(pulse: RecordingPulse) -> bool:
+        nonlocal line, since
+        if next(script, True):
+            return True
+        if line != (now := script.gi_frame.f_lineno):
+            line, since = now, time.monotonic()
+        waited = time.monotonic() - since
+        said = f"line {line} waits for {waited:.0f} s: {pulse.figures} {pulse.steps}"
+        assert waited < patience, said
+        return False
+
+    return ended
 
 
 def _plain(value: Any) -> Any:

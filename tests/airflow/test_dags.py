@@ -22,6 +22,12 @@ steps:
   per_plate: {keys: [plate], window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT1M}}
 correction: {cron: "*/5 * * * *", soon: {span: PT5M}}
 """
+FLOORS = LIVE.replace(
+    "correction:",
+    """  most:
+    {from: per_plate, window: {size: P1D}, measures: {n: max(n)}}
+correction:""",
+)
 BROKEN = LIVE.replace("per_plate: {keys: [plate],", "per_plate: {kees: [plate],")
 
 
@@ -43,6 +49,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     shutil.copy(ROOT / "include/pipelines/flights.yaml", pipelines)
     (pipelines / "sensors.yaml").write_text(LIVE)
     (pipelines / "wrong.yaml").write_text(BROKEN)
+    (pipelines / "tolls.yaml").write_text(FLOORS)
     return parse(folder, pipelines)
 
 
@@ -51,6 +58,8 @@ def test_each_valid_pipeline_has_its_dags(parsed: dict[str, Any]) -> None:
         "preload__flights", "stream__flights", "correct__flights", "audit__flights",
         "stream__sensors", "correct__sensors", "correct_soon__sensors", "audit__sensors",
         "query__flights", "query__sensors",
+        *(f"{verb}__{name}" for name in ("tolls", "tolls-per_plate")
+          for verb in ("stream", "correct", "correct_soon", "audit", "query")),
         "maintain__lake", "scale__cluster", "apply__topology",
     }  # fmt: skip
 

@@ -1,6 +1,6 @@
 """A stream host follows what is linked: pipelines come to its log and go, and the others go on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from penstock.lake.storage.spec import TableSpec
 from penstock.lake.storage.tables import Tables
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.stream_host import StreamHost
-from tests.doubles import RecordingPulse, RisingClock
+from tests.doubles import RecordingPulse, RisingClock, by_script
 from tests.guests import guest, log_of
 from tests.lakes import EACH, ROWS, Lake
 from tests.streams import write_jsonl
@@ -51,7 +51,7 @@ def test_pipelines_come_and_go_while_the_others_go_on(
     first, second = guest(lake, "g", "codes"), guest(lake, "h", "both", apart=True)
     edited = guest(lake, "g", "seen")
     linked = [lake.pipeline]
-    pulse = RecordingPulse(lambda _: next(script, True))
+    pulse = RecordingPulse()
     host = StreamHost(quick, lake.tables, lake.pipeline, lake.home, RisingClock(), pulse,
                       linked=lambda: linked)  # fmt: skip
 
@@ -59,7 +59,7 @@ def test_pipelines_come_and_go_while_the_others_go_on(
         while not all(answered(pulse, step, records) for step in steps):
             yield False
 
-    def scripted() -> Iterator[bool]:
+    def scripted() -> Generator[bool]:
         arrives(lake, 0)
         yield from until("s", records=EACH)
         linked.extend([first.pipeline, second.pipeline])
@@ -76,7 +76,7 @@ def test_pipelines_come_and_go_while_the_others_go_on(
         arrives(lake, 3)
         yield from until("s", "g.s", "h.s", records=4 * EACH)
 
-    script = scripted()
+    pulse.stop_when = by_script(scripted())
     host.run(Bounds.fixed(1))
     assert not pulse.figures.get("error")
     assert [g.number for g in generations(lake.tables, lake.step)] == [0], "it went on and on"
@@ -99,7 +99,7 @@ def test_equal_steps_run_once_and_go_on_for_whoever_is_left(
     known = shared(every, [])
     assert second.step.id == first.step.id == "g.s"
     linked = [first.pipeline]
-    pulse = RecordingPulse(lambda _: next(script, True))
+    pulse = RecordingPulse()
     host = StreamHost(quick, lake.tables, lake.pipeline, lake.home, RisingClock(), pulse,
                       linked=lambda: linked)  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_equal_steps_run_once_and_go_on_for_whoever_is_left(
         while not answered(pulse, step, records):
             yield False
 
-    def scripted() -> Iterator[bool]:
+    def scripted() -> Generator[bool]:
         arrives(lake, 0)
         yield from until("g.s", records=EACH)
         linked.append(second.pipeline)
@@ -123,7 +123,7 @@ def test_equal_steps_run_once_and_go_on_for_whoever_is_left(
         arrives(lake, 2)
         yield from until("g.s", records=3 * EACH)
 
-    script = scripted()
+    pulse.stop_when = by_script(scripted())
     host.run(Bounds.fixed(1))
     assert not pulse.figures.get("error")
     assert [g.number for g in generations(lake.tables, second.step)] == [0], "nobody noticed"

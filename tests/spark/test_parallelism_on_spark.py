@@ -1,6 +1,6 @@
 """The parallelism of a step changes while a stream host runs it; the others do not notice."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from penstock.lake.log.register import tasks_spec
 from penstock.lake.log.rescalings import DONE, rescalings
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.stream_host import StreamHost
-from tests.doubles import RecordingPulse, RisingClock
+from tests.doubles import RecordingPulse, RisingClock, by_script
 from tests.guests import guest, log_of
 from tests.lakes import EACH
 from tests.spark.test_guests_on_spark import answered, arrives, said
@@ -34,7 +34,7 @@ def test_a_step_is_cut_into_more_and_fewer_tasks(
     lake = log_of(tmp_path)
     cut = {n: guest(lake, "g", "codes", parallelism=n) for n in (1, 3, 2)}
     linked = [lake.pipeline, cut[1].pipeline]
-    pulse = RecordingPulse(lambda _: next(script, True))
+    pulse = RecordingPulse()
     host = StreamHost(quick, lake.tables, lake.pipeline, lake.home, RisingClock(), pulse,
                       linked=lambda: linked)  # fmt: skip
 
@@ -46,13 +46,13 @@ def test_a_step_is_cut_into_more_and_fewer_tasks(
         while any(each.state != DONE for each in rescalings(lake.tables)):
             yield False
 
-    def scripted() -> Iterator[bool]:
+    def scripted() -> Generator[bool]:
         for number, tasks in enumerate(cut):
             linked[1] = cut[tasks].pipeline
             arrives(lake, number)
             yield from until((number + 1) * EACH, tasks)
 
-    script = scripted()
+    pulse.stop_when = by_script(scripted())
     host.run(Bounds.fixed(1))
     assert not pulse.figures.get("error")
     assert [g.number for g in generations(lake.tables, lake.step)] == [0], "it went on and on"

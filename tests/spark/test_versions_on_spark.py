@@ -3,7 +3,7 @@
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from penstock.runtime.streams.outlook import owed_by
 from penstock.runtime.terminal.removal import remove_pipeline
 from penstock.spark.stream_host import StreamHost
 from spark_jobs import audit, correct
-from tests.doubles import RecordingPulse
+from tests.doubles import RecordingPulse, by_script
 
 pytestmark = pytest.mark.spark
 FILE = """
@@ -115,7 +115,7 @@ def test_built_beside_switched_taken_back_and_removed(quick: SparkSession, tmp_p
     scene = Scene(quick, tmp_path)
     settings, tables = scene.settings, scene.tables
     pipeline = catalog_to_run(settings).pipeline("p")
-    pulse = RecordingPulse(lambda _: next(script, True))
+    pulse = RecordingPulse()
     host = StreamHost(quick, tables, pipeline, settings.home, SystemClock(), pulse,
                       linked=LinkedPipelines(settings, pipeline))  # fmt: skip
 
@@ -129,7 +129,7 @@ def test_built_beside_switched_taken_back_and_removed(quick: SparkSession, tmp_p
             scene.run(correct, Job.CORRECT, name)
             scene.run(audit, Job.AUDIT, name)
 
-    def scripted() -> Iterator[bool]:
+    def scripted() -> Generator[bool]:
         yield from until("busy", "hour")
         correct_and_audit("p")
         scene.write(2)
@@ -163,7 +163,7 @@ def test_built_beside_switched_taken_back_and_removed(quick: SparkSession, tmp_p
         correct_and_audit("p")
         assert scene.right(p=1)
 
-    script = scripted()
+    pulse.stop_when = by_script(scripted())
     host.run(Bounds.fixed(64))
     assert not pulse.figures.get("error")
     for step in pipeline.specs:

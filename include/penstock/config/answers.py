@@ -1,15 +1,15 @@
 """A pipeline over the answers of another pipeline's step, and what can be wrong with it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from penstock.config.intake import Intake
+from penstock.config.intake import Definition, Intake
 from penstock.config.linked import LinkedPipeline, OfPipeline, near, problem
-from penstock.config.model import Name, digest_of
+from penstock.config.model import Name, PipelineName, digest_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 from penstock.core.expression import columns_of
@@ -25,6 +25,7 @@ Lines = dict[Loc, int]
 class Answers(OfPipeline):
     """Where records come from: the answers of a step, as they are given, and as they change."""
 
+    pipeline: PipelineName = Field(description="The other pipeline.")
     step: Name = Field(description="Its step, an aggregate.")
 
 
@@ -60,9 +61,27 @@ class OverAnswers(LinkedPipeline):
         del streams
         return self.other.is_live()
 
+    def said_at(self, part: str) -> Loc:
+        """Where the file says whose answers it takes: the pipeline or the step."""
+        return ("source", part)
+
+    def nothing_above(self, ready: Iterable[str]) -> tuple[str, str]:
+        """What is wrong, and the remedy, where what it takes the answers of is not there."""
+        name = self.source.pipeline
+        return f"no valid pipeline is called {name}", near(name, ready)
+
+    def unread(self) -> list[ConfigProblem]:
+        """What is wrong with its steps, and could not be seen before it was linked."""
+        return []
+
     def placed(self, step: StepSpec) -> StepSpec:
         """It knows whose answers it takes."""
         return replace(step, above=Above(self.over.fingerprint, self.over.key_names))
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        """None: no door reads what it takes."""
+        return {}
 
     @cached_property
     def digest(self) -> str:
@@ -77,12 +96,12 @@ class OverAnswers(LinkedPipeline):
         return digest_of(content + self.over.fingerprint)
 
 
-def _kept(pipeline: Pipeline, above: Pipeline) -> Iterator[ConfigProblem]:
+def _kept(pipeline: OverAnswers, above: Pipeline) -> Iterator[ConfigProblem]:
     """Audits compose what a step over answers must say from all events there were."""
-    for one, who in ((pipeline, pipeline.name), (above, above.name)):
+    for one in (pipeline, above):
         if one.keep is not None:
-            said = f"{who} keeps its records for a while only, and audits here go back to the first"
-            where: Loc = ("keep",) if one is pipeline else ("source", "pipeline")
+            said = f"{one.name} keeps records for a while, and audits here go back to the first"
+            where: Loc = ("keep",) if one.path == pipeline.path else pipeline.said_at("pipeline")
             yield problem(pipeline, where, said, "Delete keep")
 
 
@@ -111,21 +130,23 @@ def wrong_answers(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Itera
     source = pipeline.source
     above = ready.get(source.pipeline)
     if above is None:
-        said = f"no valid pipeline is called {source.pipeline}"
-        yield problem(pipeline, ("source", "pipeline"), said, near(source.pipeline, ready))
+        yield problem(pipeline, pipeline.said_at("pipeline"), *pipeline.nothing_above(ready))
         return
     step = next((spec for spec in above.specs if spec.name == source.step), None)
     if step is None:
         said = f"{above.name} has no step {source.step}"
-        yield problem(pipeline, ("source", "step"), said, near(source.step, above.steps))
+        yield problem(pipeline, pipeline.said_at("step"), said, near(source.step, above.steps))
         return
     if not step.composes or step.window.landmark:
         said = f"{step.name} is no aggregate over windows of a size, and only such a one is read"
-        yield problem(pipeline, ("source", "step"), said, "Name another step")
+        yield problem(pipeline, pipeline.said_at("step"), said, "Name another step")
         return
     pipeline.link(above)
     yield from _kept(pipeline, above)
     yield from _wrong_columns(pipeline, step)
+    if wrong := pipeline.unread():
+        yield from wrong
+        return
     for spec in pipeline.specs:
         yield from _wrong_step(pipeline, spec, step)
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.config.answers import OverAnswers, without_slack
+from penstock.config.floors import Floor, parts
 from penstock.config.guest import Guest
 from penstock.config.linked import LinkedPipeline
 from penstock.config.links import linked, model_of
@@ -90,18 +91,18 @@ class Catalog:
         errors: list[ConfigProblem] = []
         paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
         for path in paths:
-            found, problems = read_pipeline(path)
+            found, problems = read_file(path)
             errors.extend(problems)
-            if found is not None and found.name in {p.name for p in pipelines}:
-                said = f"another file is called {found.name} too"
+            if found and path.stem in {p.name for p in pipelines}:
+                said = f"another file is called {path.stem} too"
                 errors.append(ConfigProblem(path, 1, "file", said, "Rename one"))
-            elif found is not None:
-                pipelines.append(found)
+            else:
+                pipelines.extend(found)
         there = {path.stem for path in paths}
         asked = {each.source.pipeline for each in pipelines if isinstance(each, Guest)} - there
         logs = tuple(log for name in sorted(asked) if (log := gone(name)) is not None)
         pipelines, astray = linked([*pipelines, *logs])
-        mine = tuple(pipeline for pipeline in pipelines if pipeline.name in there)
+        mine = tuple(pipeline for pipeline in pipelines if pipeline.path.stem in there)
         return cls(mine, (*errors, *astray), logs=logs)
 
     def why_former(self, name: str) -> str:
@@ -151,9 +152,21 @@ def spec_of(pipeline: Pipeline, step: str) -> StepSpec:
 
 
 def read_pipeline(
-    path: Path, copy: Path | None = None
+    path: Path, copy: Path | None = None, name: str = ""
 ) -> tuple[Pipeline | None, list[ConfigProblem]]:
-    """One file: the pipeline, or all its problems in the order of their lines.
+    """One pipeline of a file, if there is such a one, and the file's problems.
+
+    Args:
+        path: the file.
+        copy: a file that holds what that one held.
+        name: of the pipeline; empty: that of the file itself.
+    """
+    found, problems = read_file(path, copy)
+    return next((each for each in found if each.name == (name or path.stem)), None), problems
+
+
+def read_file(path: Path, copy: Path | None = None) -> tuple[list[Pipeline], list[ConfigProblem]]:
+    """The pipeline of a file and its floors, or all problems in the order of their lines.
 
     Args:
         path: the file that names the pipeline.
@@ -162,17 +175,32 @@ def read_pipeline(
     try:
         file = read_yaml(path, copy)
     except Unreadable as broken:
-        return None, [broken.problem]
+        return [], [broken.problem]
     content, lines = file.content, file.lines
-    twice = [*file.doubled]
-    twice += [
+    problems = [*file.doubled]
+    problems += [
         ConfigProblem(path, line_in((name,), lines), name, "unknown key", "Name the file instead")
         for name in ("name", "path")
         if name in content
     ]
-    content |= {"name": path.stem, "path": path}
+    floors, astray = parts(content, path, lines)
+    problems += astray
     model = model_of(content) or (SeveralSources if "sources" in content else Pipeline)
-    if model is OverAnswers:
+    found = list[Pipeline]()
+    for name, said in {path.stem: content, **floors}.items():
+        said |= {"name": name, "path": path}
+        one, wrong = _read(Floor if name in floors else model, said, lines)
+        problems += wrong
+        found += [] if one is None else [one]
+    return ([], sorted(problems, key=lambda p: p.line)) if problems else (found, [])
+
+
+def _read(
+    model: type[Pipeline], content: dict[Any, Any], lines: dict[Loc, int]
+) -> tuple[Pipeline | None, list[ConfigProblem]]:
+    """One pipeline, or its problems."""
+    path, twice = content["path"], list[ConfigProblem]()
+    if issubclass(model, OverAnswers):
         twice += without_slack(content, path, lines)
     try:
         pipeline = model.model_validate(content)
@@ -180,12 +208,12 @@ def read_pipeline(
         strange = _of_no_kind(content)
         found = [problem_in(dict(e), path, lines, model) for e in wrong.errors()
                  if e["loc"][1:2] not in strange or e["loc"][-1] == "kind"]  # fmt: skip
-        if model is Guest:  # whose columns are not known by itself
-            return None, sorted([*twice, *found], key=lambda p: p.line)
+        if model in {Guest, Floor}:  # whose columns are not known by themselves
+            return None, [*twice, *found]
         steps, types = _readable_steps(content), _readable_types(content)
         found += wrong_steps(steps, types, _readable_sides(content), path, lines)
-        return None, sorted([*twice, *found], key=lambda p: p.line)
-    if isinstance(pipeline, Guest):
+        return None, [*twice, *found]
+    if isinstance(pipeline, Guest | Floor):
         return (None, twice) if twice else (pipeline, [])
     types = {stream: intake.types for stream, intake in pipeline.intakes.items()}
     problems = [

@@ -5,7 +5,7 @@ Or, where that is asked for, while its edit waits for approval: then it is built
 
 from pathlib import Path
 
-from penstock.config.catalog import Catalog, file_state, read_pipeline
+from penstock.config.catalog import Catalog, file_state, read_file, read_pipeline
 from penstock.config.linked import LinkedPipeline, link_as
 from penstock.config.links import linked
 from penstock.config.pipeline import Pipeline
@@ -44,7 +44,7 @@ def read_files(settings: Settings) -> Catalog:
 
 def _gone(settings: Settings, name: str) -> Pipeline | None:
     """What a file that is not there any more last said of a log."""
-    found = _kept(settings, settings.pipelines / f"{name}.yaml")
+    found = _kept(settings, settings.pipelines / f"{name}.yaml", name)
     return None if isinstance(found, LinkedPipeline) else found
 
 
@@ -58,13 +58,13 @@ def _in_force(settings: Settings) -> Catalog:
     valid = {pipeline.name for pipeline in read.pipelines}
     standing_in = []
     for path in sorted({problem.path for problem in read.errors}):
-        if path.stem not in valid and (former := _kept(settings, path)) is not None:
-            valid.add(former.name)
-            standing_in.append(former)
+        for name in _once_valid(settings, path):
+            if name not in valid and (former := _kept(settings, path, name)) is not None:
+                valid.add(name)
+                standing_in.append(former)
     held = {} if not settings.approve else {
         pipeline.name: former for pipeline in read.pipelines
-        if not alike(pipeline.path, kept_file(settings, pipeline.name))
-        and (former := _kept(settings, pipeline.path)) and _computes_anew(former, pipeline)
+        if (former := _former(settings, pipeline)) and _computes_anew(former, pipeline)
     }  # fmt: skip
     mine = (held.get(pipeline.name, pipeline) for pipeline in read.pipelines)
     every, astray = linked([*mine, *standing_in, *read.logs])
@@ -117,8 +117,8 @@ def approve(settings: Settings, name: str, digest: str) -> None:
         UnknownPipelineError: it is gone, or has problems.
     """
     edited, kept = _edited(settings, name, digest), kept_file(settings, name)
-    former = _kept(settings, edited.path)
-    if former is not None and not alike(edited.path, kept):
+    former = _former(settings, edited)
+    if former is not None:
         if _computes_anew(former, edited) and fits(former, edited):
             reached("before former")
             write_whole(kept_file(settings, version_of(name, FORMER)), kept.read_bytes())
@@ -181,7 +181,7 @@ def _copy(pipeline: Pipeline, copy: Path) -> None:
         return
     fresh = written(copy, pipeline.path.read_bytes())
     try:
-        found, _ = read_pipeline(pipeline.path, fresh)
+        found, _ = read_pipeline(pipeline.path, fresh, pipeline.name)
         if found is not None:
             link_as(found, pipeline)
             if found.digest == pipeline.digest:
@@ -199,6 +199,19 @@ def _folder(settings: Settings) -> Path:
     return settings.home / "definitions"
 
 
-def _kept(settings: Settings, path: Path) -> Pipeline | None:
+def _kept(settings: Settings, path: Path, name: str) -> Pipeline | None:
+    copy = kept_file(settings, name)
+    return read_pipeline(path, copy, name)[0] if copy.is_file() else None
+
+
+def _former(settings: Settings, pipeline: Pipeline) -> Pipeline | None:
+    """What was in force of a pipeline; none: nothing, or all that its file says now."""
+    if alike(pipeline.path, kept_file(settings, pipeline.name)):
+        return None
+    return _kept(settings, pipeline.path, pipeline.name)
+
+
+def _once_valid(settings: Settings, path: Path) -> list[str]:
+    """Names of the pipelines that a file was when it last was valid."""
     copy = kept_file(settings, path.stem)
-    return read_pipeline(path, copy)[0] if copy.is_file() else None
+    return [each.name for each in read_file(path, copy)[0]] if copy.is_file() else []

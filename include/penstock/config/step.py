@@ -69,6 +69,12 @@ class StepConfig(Model):
     """One step; its kind adds what it answers with."""
 
     kind: str = Field(default=USUAL, description=f"What the step is: {', '.join(KINDS)}.")
+    over: Name | None = Field(
+        default=None,
+        alias="from",
+        exclude_if=lambda over: over is None,
+        description="Step of the same file whose answers it reads; none: it reads records.",
+    )
     stream: Name | None = Field(
         default=None,
         exclude_if=lambda name: name is None,

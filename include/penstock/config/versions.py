@@ -36,7 +36,7 @@ def versions(
         for which in (NEXT, FORMER):
             file = definition_in(folder, version_of(pipeline.name, which))
             if file.is_file() and (which == FORMER or alike(pipeline.path, file)):
-                one = read_pipeline(pipeline.path, file)[0]
+                one = read_pipeline(pipeline.path, file, pipeline.name)[0]
                 if one is not None and not [*link_to(one, ready)] and fits(one, pipeline):
                     found.append(one.beside(pipeline, file.stem))
     return found

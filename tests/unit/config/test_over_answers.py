@@ -84,7 +84,7 @@ def test_another_definition_below_is_another_one_above(tmp_path: Path) -> None:
         (("PT1H}", "PT1H}\n    slack: {fixed: PT1S}"), r":7 steps.rush.slack answers come in"),
         (("columns", "event_time: at\ncolumns"), r":2 event_time event_time says how events are"),
         (("step: minute", "step: minute, after: delete"), r":1 source.after after says how files"),
-        (("columns", "keep: P3D\ncolumns"), r":2 keep rush keeps its records for a while only"),
+        (("columns", "keep: P3D\ncolumns"), r":2 keep rush keeps records for a while"),
         (("    keys: [gate]\n", "    kind: latest\n    columns: [passed]\n    keys: [gate]\n"),
          r"rush.yaml:\d+ steps.rush.* "),
     ],
@@ -115,9 +115,10 @@ def test_a_valid_definition_stays_in_force_with_what_it_stands_on(tmp_path: Path
 
 def test_the_how_to_is_valid(tmp_path: Path) -> None:
     text = (Settings().root / "docs" / "how-to" / "build-on-answers.md").read_text()
-    below, above = re.findall(r"^```yaml[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    (tmp_path / "gates.yaml").write_text(below)
-    (tmp_path / "rush.yaml").write_text(above)
+    blocks = re.findall(r"^```yaml[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    for name, block in zip(("gates", "rush"), blocks, strict=True):
+        (tmp_path / f"{name}.yaml").write_text(block)
     catalog = Catalog.read(tmp_path)
     assert said(catalog) == []
-    assert isinstance(catalog.pipeline("rush"), OverAnswers)
+    over = [each.name for each in catalog.pipelines if isinstance(each, OverAnswers)]
+    assert over == ["gates-minute", "gates-rush", "rush"]

@@ -152,7 +152,7 @@ class LookupConfig(StepConfig):
     def said(self, value: str) -> str:
         """Which record it is of."""
         side, _, column = value.partition("_")
-        return f"{column} of the {'later' if side == NEW else 'earlier'} record"
+        return f"{column} of the record that {'came later' if side == NEW else 'was there'}"
 
 
 CONFIG = LookupConfig

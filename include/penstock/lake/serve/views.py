@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from penstock.config.answers import OverAnswers
 from penstock.config.pipeline import Pipeline
 from penstock.core.kinds import part
 from penstock.core.step import StepSpec
@@ -20,6 +21,7 @@ from penstock.lake.history.unread import Unread
 from penstock.lake.history.view import excluded_at
 from penstock.lake.log.blocks import newest_seq
 from penstock.lake.serve.fetch import fetched
+from penstock.lake.serve.inputs import inputs, inputs_schema
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.definition import Definition, FormerStep
 from penstock.lake.storage.spec import INTERNAL, UNDECLARED, TableSpec
@@ -66,6 +68,8 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
             found.setdefault(f"{step.name}_excluded", _excluded(tables, one))
         for ending, view in _further(tables, step, one):
             found.setdefault(f"{step.name}_{ending}", view)
+        if isinstance(pipeline, OverAnswers):
+            found.setdefault(f"{step.name}_inputs", _inputs(tables, pipeline, step))
     sealed = _sealed(tables)
     events, quarantine = tables.events(pipeline.types), tables.quarantine()
     found.setdefault("events", View("one accepted record", *_log(events, sealed)))
@@ -137,6 +141,16 @@ def _excluded(tables: Tables, shown: Standing | None) -> View:
         return excluded_at(tables, shown.step, at)
 
     return View(says, nothing.schema, content, shown.at.seq)
+
+
+def _inputs(tables: Tables, pipeline: OverAnswers, step: StepSpec) -> View:
+    schema, sealed = inputs_schema(tables, step), _sealed(tables)
+
+    def content(seq: int | None) -> Content:
+        last = sealed if seq is None or sealed is None else min(seq, sealed)
+        return schema.empty_table() if last is None else inputs(tables, pipeline, step, last)
+
+    return View("what one answer is made of, and how much of it waits", schema, content, sealed)
 
 
 def _public(answers: pa.Schema) -> pa.Schema:

@@ -14,6 +14,7 @@ from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
+from penstock.core.floor import file_of
 from penstock.core.window import read_instant
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal.words import console
@@ -214,14 +215,14 @@ def pipeline_of(settings: Settings, name: str) -> Pipeline:
     """
     catalog = catalog_in_force(settings)
     if name in catalog.standing_in:
-        said = [str(problem) for problem in catalog.errors if problem.path.stem == name]
+        said = [str(problem) for problem in catalog.errors if problem.path.stem == file_of(name)]
         first = f"the file of {name} has problems; its last valid definition is in force:"
         text = Text("\n  ".join([first, *said]), style="yellow")
         Console(stderr=True, highlight=False).print(text, soft_wrap=True)
     try:
         return catalog.pipeline(name)
     except UnknownPipelineError:
-        wrong = [str(problem) for problem in catalog.errors if problem.path.stem == name]
+        wrong = [str(problem) for problem in catalog.errors if problem.path.stem == file_of(name)]
         if not wrong:
             raise
         raise ConfigError("\n  ".join([f"the file of {name} has problems:", *wrong])) from None

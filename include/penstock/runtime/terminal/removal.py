@@ -14,7 +14,7 @@ from rich.text import Text
 from penstock.config.catalog import UnknownPipelineError
 from penstock.config.kept import catalog_in_force, kept_file, read_files
 from penstock.config.links import stands_on
-from penstock.config.model import NAME_RULE
+from penstock.config.model import PIPELINE_RULE
 from penstock.config.settings import Settings
 from penstock.config.shares import Share, changing, remember, shares_of
 from penstock.core.clock import SystemClock
@@ -53,7 +53,7 @@ class StoodOnError(ConfigError):
         self.pipeline, self.others = pipeline, tuple(others)
         super().__init__(
             f"{pipeline}: it is what {', '.join(others)} is made of, and nothing there could be"
-            " corrected or audited without it. Remove that first, and its file with it"
+            " corrected or audited without it. Remove that first, with its file or its steps"
         )
 
 
@@ -134,7 +134,7 @@ def _find(settings: Settings, name: str) -> Removal:
     unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
     versions = {version_of(pipeline_of(name), which) for which in (NEXT, FORMER)}
     mine = {name} & versions if which_of(name) else {name, *versions}
-    if not mine or not re.fullmatch(NAME_RULE, pipeline_of(name)):
+    if not mine or not re.fullmatch(PIPELINE_RULE, pipeline_of(name)):
         raise unknown
     direct = [p for p in catalog.pipelines if name in stands_on(p)[:1]]
     if above := [p.name for p in direct if p.log != name]:
@@ -280,10 +280,11 @@ def _show(found: Removal, out: Console) -> None:
 
 def _show_what_stays(found: Removal, name: str, out: Console) -> None:
     if found.config is not None:
+        said = f"{'its steps in ' if name != found.config.stem else ''}{found.config}"
         out.print(
             Text(
                 f"Its file stays, and the next run of stream__{name} begins afresh with it. If you"
-                f" do not want that, delete {found.config}"
+                f" do not want that, delete {said}"
             ),
             soft_wrap=True,
         )

@@ -1,0 +1,108 @@
+"""Steps over steps of one file: a pipeline's own steps, and floors above them.
+
+A floor is a pipeline over the answers of a step: of all steps of the file that are ``from`` it.
+So a file with such steps is several pipelines, each with its log, as if each had a file of its own.
+Source: EMR (routes between steps); docs/decisions/0060-floors-of-a-file.md.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from penstock.config.answers import COUNT, Answers, OverAnswers
+from penstock.config.columns import ColumnConfig
+from penstock.config.linked import near
+from penstock.config.model import ColumnName, PipelineName
+from penstock.config.problems import ConfigProblem, Loc, dots, line_in
+from penstock.config.wrong_steps import wrong_steps
+from penstock.config.yaml_file import lines_of
+from penstock.core.floor import floor_of
+from penstock.core.measure import ColumnType
+from penstock.core.step import ONLY
+
+FROM = "from"
+COMMON = ("description", "correction", "audit")
+"""What a file says for its floors, too."""
+Content = dict[Any, Any]
+
+
+class Floor(OverAnswers):
+    """The steps of a file that are over the answers of one of its steps."""
+
+    name: PipelineName
+    source: Answers
+    columns: dict[ColumnName, ColumnConfig] = Field(default_factory=dict, exclude=True)
+
+    @property
+    def types(self) -> dict[str, ColumnType]:
+        """All that an answer has; none before that is known."""
+        if self._other is None:
+            return {}
+        over = self.over
+        return {c.name: c.type for c in (*over.keys, *over.values)} | {COUNT: ColumnType.LONG}
+
+    def unread(self) -> list[ConfigProblem]:
+        """The columns of its steps are those of the answers."""
+        types = {ONLY: self.types}
+        return wrong_steps(self.steps, types, {}, self.path, lines_of(self.path))
+
+    def nothing_above(self, ready: Iterable[str]) -> tuple[str, str]:
+        """What is wrong, and the remedy, where what it takes the answers of is not there."""
+        del ready
+        return f"{self.source.step} has problems itself", "Mend these first"
+
+    def said_at(self, part: str) -> Loc:
+        """Where the file says whose answers it takes."""
+        del part
+        return ("steps", next(iter(self.steps)), FROM)
+
+
+def parts(
+    content: Content, path: Path, lines: dict[Loc, int]
+) -> tuple[dict[str, Content], list[ConfigProblem]]:
+    """What a file says of each of its floors, by name; ``content`` keeps its own steps.
+
+    Floors come after what they are over. With problems there are none.
+    """
+    steps = content.get("steps")
+    if not isinstance(steps, dict):
+        return {}, []
+    over = {name: str(step[FROM]) for name, step in steps.items()
+            if isinstance(step, dict) and FROM in step}  # fmt: skip
+    content["steps"] = {name: step for name, step in steps.items() if name not in over}
+    if problems := [*_astray(over, steps, path, lines)]:
+        return {}, problems
+    stem, found = path.stem, dict[str, Content]()
+    for below in sorted(set(over.values()), key=lambda step: len(_way(step, over))):
+        holds = floor_of(stem, over[below]) if below in over else stem
+        found[floor_of(stem, below)] = {
+            "source": {"pipeline": holds, "step": below},
+            "steps": {name: steps[name] for name in over if over[name] == below},
+            **{key: content[key] for key in COMMON if key in content},
+        }
+    return found, []
+
+
+def _astray(
+    over: Mapping[str, str], steps: Mapping[str, Any], path: Path, lines: dict[Loc, int]
+) -> Iterable[ConfigProblem]:
+    """Steps that are from what is no step, or from themselves."""
+    for name, below in over.items():
+        loc: Loc = ("steps", name, FROM)
+        said, remedy = "", near(below, steps.keys() - {name})
+        if below not in steps:
+            said = f"{below} is no step of this file"
+        elif name in _way(below, over):
+            said = f"{name} is from itself"
+        if said:
+            yield ConfigProblem(path, line_in(loc, lines), dots(loc), said, remedy)
+
+
+def _way(step: str, over: Mapping[str, str]) -> list[str]:
+    """A step, and those below it down to one over events; once around where there is none."""
+    found = [step]
+    while (step := over.get(step, "")) and step not in found:
+        found.append(step)
+    return found
