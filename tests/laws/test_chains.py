@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import TerminalError
 from penstock.lake.history.position import position
+from penstock.lake.over.taken import others_taken
+from penstock.lake.serve.above import waits_above
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from penstock.lake.topology.plan import What, planned
 from tests import chains
 from tests.lakes import make_lake, some_rows
 from tests.rarely import rare
@@ -94,3 +100,33 @@ def test_a_life_in_which_anybody_dies(seed: int, tmp_path: Path) -> None:
     expected = chains.closed(chains.of_first(base), 4, mark)
     assert chains.in_force(one) == expected
     assert chains.in_force(two) == chains.closed(chains.of_second(expected), 8, mark)
+
+
+def test_what_another_run_of_a_step_says_never_follows(tmp_path: Path) -> None:
+    """Readers switch to a run that counts from its own beginning, as versions let them."""
+    lake = make_lake(tmp_path, (chains.BASE, CASES["sites"][1]))
+    rows, one = some_rows(200, 3), chains.first(lake)
+    write_jsonl(tmp_path / "live" / "0.jsonl", rows[:100])
+    lake.query()
+    lake.ingest()
+    lake.query().run()
+    taken([one])
+    assert not others_taken(one.tables, one.pipeline)
+    before = read_table(Table(one.tables.events(one.pipeline.types))).num_rows
+    assert before > 0
+    lake.pipeline.share({lake.step.name: "other"})
+    assert lake.step.id == "other"
+    write_jsonl(tmp_path / "live" / "1.jsonl", rows[100:])
+    lake.query()
+    lake.ingest()
+    for _ in range(2):  # before it has sealed anything, and after that
+        assert others_taken(one.tables, one.pipeline)
+        with pytest.raises(TerminalError, match=r"begun anew .* penstock remove first"):
+            one.feed().work()
+        lake.query().run()
+        lake.correct()
+    assert read_table(Table(one.tables.events(one.pipeline.types))).num_rows == before
+    assert [*waits_above(one.tables, one.pipeline)] == []
+    plan = planned(one.tables.lake, [lake.pipeline, one.pipeline], [])
+    (said,) = (each for each in plan if each.name == "first.s")
+    assert (said.what, "penstock remove first" in said.because) == (What.REBUILT, True)

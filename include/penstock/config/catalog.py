@@ -27,6 +27,7 @@ from penstock.core.kinds import KINDS, USUAL
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideTable
 from penstock.core.step import ONLY, StepSpec
+from penstock.core.version import pipeline_of
 from penstock.core.window import micros
 
 
@@ -148,7 +149,20 @@ def spec_of(pipeline: Pipeline, step: str) -> StepSpec:
         return pipeline.spec(step)
     except KeyError:
         known = ", ".join(pipeline.steps)
-        raise ConfigError(f"{pipeline.name} has no step {step}. Its steps: {known}.") from None
+        meant = "".join(
+            f" {step} is a step of {each.name}: name that in place of {pipeline.name}."
+            for each in others_of(pipeline)
+            if step in each.steps
+        )
+        raise ConfigError(
+            f"{pipeline.name} has no step {step}. Its steps: {known}.{meant}"
+        ) from None
+
+
+def others_of(pipeline: Pipeline) -> list[Pipeline]:
+    """What else its file is: floors, and what they stand on."""
+    mine = pipeline_of(pipeline.name)
+    return [each for each in read_file(pipeline.path)[0] if each.name != mine]
 
 
 def read_pipeline(

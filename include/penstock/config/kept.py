@@ -98,6 +98,8 @@ def build(settings: Settings, name: str, digest: str) -> Pipeline | None:
     """
     version = version_of(name, NEXT)
     edited, file = _edited(settings, name, digest), kept_file(settings, version)
+    if not fits(edited, catalog_in_force(settings).pipeline(name)):
+        return None
     reached("before next")
     _copy(edited, file)
     reached("after next")

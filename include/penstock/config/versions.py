@@ -9,6 +9,7 @@ EMR (jobs that share steps) for how they run side by side; how they switch is ou
 from collections.abc import Sequence
 from pathlib import Path
 
+from penstock.config.answers import OverAnswers
 from penstock.config.catalog import read_pipeline
 from penstock.config.linked import LinkedPipeline
 from penstock.config.links import link_to
@@ -53,7 +54,9 @@ def _log_of(pipeline: Pipeline) -> list[str]:
     """What a file says of its log, but for keys: these are the steps'."""
     said = [pipeline.log, pipeline.model_dump_json(include={"load", "micro_batch", "source"})]
     if isinstance(pipeline, LinkedPipeline):
-        return [*said, pipeline.model_dump_json(include={"columns"})]
+        step = pipeline.source.step if isinstance(pipeline, OverAnswers) else ""
+        over = [spec.fingerprint for spec in pipeline.other.specs if spec.name == step]
+        return [*said, pipeline.model_dump_json(include={"columns"}), *over]
     every = pipeline.definitions.values()
     return said + [each.model_copy(update={"keys": ()}).to_text() for each in every]
 

@@ -2,18 +2,21 @@
 
 import io
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from penstock.config.answers import OverAnswers
-from penstock.config.catalog import Catalog
+from penstock.config.catalog import Catalog, others_of, spec_of
 from penstock.config.kept import approve, build, catalog_in_force, keep
 from penstock.config.links import stands_on
 from penstock.config.settings import Settings
+from penstock.core.errors import ConfigError
 from penstock.core.floor import file_of
 from penstock.lake.storage.tables import Tables
+from penstock.runtime.terminal.explain import show_explanation
 from penstock.runtime.terminal.removal import StoodOnError, remove_pipeline
 from tests.catalogs import said
 
@@ -203,3 +206,15 @@ def test_it_is_removed_from_the_top(tmp_path: Path) -> None:
     assert remove_pipeline(settings, "gates-rush", out, sure=True) == 0
     assert not events.exists()
     assert "delete its steps in " in out.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_whoever_asks_the_wrong_one_is_told_which_is_meant(tmp_path: Path) -> None:
+    gates = read(tmp_path).pipeline("gates")
+    assert [each.name for each in others_of(gates)] == EVERY[1:]
+    with pytest.raises(ConfigError, match=r"has no step rush.* rush is a step of gates-minute"):
+        spec_of(gates, "rush")
+    with pytest.raises(ConfigError, match=r"Its steps: minute\.$"):
+        spec_of(gates, "rash")
+    out = Console(file=io.StringIO(), width=200)
+    show_explanation(Settings(home=tmp_path), gates, datetime(2026, 1, 1, tzinfo=UTC), out)
+    assert "gates-minute (rush, heavy), gates-rush (day)" in out.file.getvalue()  # type: ignore[attr-defined]

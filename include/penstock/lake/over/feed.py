@@ -127,9 +127,9 @@ class Feed(Sealing):
         if versions == self._known:  # a look costs a millisecond, a position many
             return
         at = position(self.source, self.above)
-        if at is None:
+        if at is None and before.run in {"", self.above.id}:
             return
-        if before.epoch not in {-1, at.epoch.number}:
+        if before.epoch >= 0 and not before.is_of(self.above, at):
             raise TerminalError(ANEW.format(step=self.above.name, pipeline=self.source.pipeline,
                                             mine=self.pipeline.name))  # fmt: skip
         found = self._next(at, before)
@@ -153,7 +153,7 @@ class Feed(Sealing):
     def _next(self, at: Position, before: Taken) -> tuple[BlockKind, str, Taken] | None:
         """What a plan takes: the history, where that ends, what is timely, or what changed."""
         if before.epoch < 0:
-            begun = replace(Taken(at.epoch.number).sealed(at.sealed), mark=None)
+            begun = replace(Taken(at.epoch.number, run=self.above.id).sealed(at.sealed), mark=None)
             return None if at.owes else (BlockKind.DATA, HISTORY, begun.corrected(at.done))
         later = Spans("block", ((before.block, at.sealed.block),))
         rows = rows_of(self.source, self.above, at, later)

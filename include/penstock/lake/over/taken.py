@@ -7,10 +7,12 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from penstock.config.answers import OverAnswers
 from penstock.core.errors import TerminalError
 from penstock.core.step import StepSpec
-from penstock.lake.history.generation import Sealed
+from penstock.lake.history.generation import Sealed, generations
 from penstock.lake.history.position import Position, position, rows_of
+from penstock.lake.log.blocks import next_block
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
@@ -31,6 +33,7 @@ class Taken:
         generation, micro_batch: of its last row of ``control`` that is.
         mark: its watermark there, us; none: the log does not know of it yet.
         plans: of its corrections, as runs of their numbers.
+        run: that the step had; empty: nobody wrote it down.
     """
 
     epoch: int = -1
@@ -40,6 +43,7 @@ class Taken:
     micro_batch: int = -1
     mark: int | None = None
     plans: tuple[tuple[int, int], ...] = ()
+    run: str = ""
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> "Taken":
@@ -57,6 +61,14 @@ class Taken:
         generation, micro_batch = pc.field("generation"), pc.field("micro_batch")
         same = (generation == self.generation) & (micro_batch > self.micro_batch)
         return (generation > self.generation) | same
+
+    def is_of(self, step: StepSpec, at: Position | None) -> bool:
+        """Whether what a step says at its position goes on with it: a run of another name does not.
+
+        Readers of the step may have switched to that one (docs/decisions/0059): its micro-batches
+        and corrections are counted from its own beginning.
+        """
+        return at is not None and at.epoch.number == self.epoch and self.run in {"", step.id}
 
     @property
     def done(self) -> frozenset[int]:
@@ -87,6 +99,16 @@ def taken_at(tables: Tables, block: int) -> Taken:
     return Taken.of(json.loads(rows["taken"][0].as_py())[1]) if rows.num_rows else Taken()
 
 
+def others_taken(tables: Tables, pipeline: OverAnswers) -> bool:
+    """Whether a log has the answers of another step than its pipeline is over: none can follow."""
+    taken, over = taken_at(tables, next_block(tables)), pipeline.over
+    if taken.epoch < 0:
+        return False
+    source = Tables(tables.lake, pipeline.other.log)
+    known = {each.number: each.fingerprint for each in generations(source, over)}
+    return taken.run not in {"", over.id} or known.get(taken.epoch) != over.fingerprint
+
+
 def as_taken(tables: Tables, step: StepSpec, taken: Taken) -> Position:
     """A step as far as a log has its answers, whatever it has sealed since.
 
@@ -94,7 +116,7 @@ def as_taken(tables: Tables, step: StepSpec, taken: Taken) -> Position:
         TerminalError: it has begun anew since.
     """
     at = position(tables, step)
-    if at is None or at.epoch.number != taken.epoch:
+    if at is None or not taken.is_of(step, at):
         raise TerminalError(ANEW.format(step=step.id, pipeline=tables.pipeline, mine="PIPELINE"))
     mine = rows_of(tables, step, at, Spans("block", ((taken.block, taken.block),)))
     sealed = next(row for row in mine if row.order == taken.order)

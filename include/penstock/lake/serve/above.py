@@ -23,7 +23,7 @@ def waits_above(tables: Tables, pipeline: Pipeline) -> Iterator[tuple[str, str, 
         taken, step = taken_at(tables, block), pipeline.over
         tables, pipeline = Tables(tables.lake, pipeline.other.log), pipeline.other
         at = position(tables, step)
-        if at is None or at.epoch.number != taken.epoch:
+        if at is None or not taken.is_of(step, at):
             return
         there = as_taken(tables, step, taken)
         yield pipeline.name, step.name, pending(tables, step, there).num_rows

@@ -82,7 +82,7 @@ def _waiting(tables: Tables, pipeline: OverAnswers, block: int) -> pa.Table:
     fields = [(START, pa.int64()), *((name, keys.field(name).type) for name in above.key_names)]
     nothing = pa.schema(fields).empty_table()
     taken, at = taken_at(tables, block), position(source, above)
-    if at is None or at.epoch.number != taken.epoch:
+    if at is None or not taken.is_of(above, at):
         return nothing
     own = pending(source, above, as_taken(source, above, taken)).select(by)
     own = own.set_column(0, START, pc.cast(own[START], pa.int64()))

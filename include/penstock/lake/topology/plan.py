@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from penstock.config.answers import OverAnswers
 from penstock.config.catalog import Catalog
 from penstock.config.kept import read_files
 from penstock.config.links import stands_on
@@ -30,6 +31,7 @@ from penstock.lake.log.blocks import decisions_of, newest_seq
 from penstock.lake.log.freezes import frozen
 from penstock.lake.log.proposed import declared
 from penstock.lake.log.register import steps_spec
+from penstock.lake.over.taken import others_taken
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.spec import logs_in
@@ -155,11 +157,23 @@ class _OfLog:
         for step in (step for pipeline in pipelines for step in pipeline.specs):
             asked[step.id] = joint(step.parallelism, asked.get(step.id, UNSAID))
         for pipeline in sorted(pipelines, key=lambda each: (each.name != self.log, each.name)):
+            if isinstance(pipeline, OverAnswers) and others_taken(self.tables, pipeline):
+                found += [self._ended(pipeline, step) for step in pipeline.specs]
+                continue
             for step in pipeline.specs:
                 mate, tasks = first.get(step.id, ""), asked[step.id]
                 found.append(self._of(pipeline.name, step, mate, tasks))
                 first.setdefault(step.id, f"{pipeline.name}.{step.name}")
         return [*found, *self._ends(first.keys())]
+
+    def _ended(self, pipeline: OverAnswers, step: StepSpec) -> Change:
+        """Of a step over answers that are another step's by now."""
+        over = f"{pipeline.other.name}.{pipeline.source.step}"
+        said = (
+            f"{over} becomes another step, whose answers do not follow: penstock remove"
+            f" {pipeline_of(pipeline.name)}, then start it again"
+        )
+        return Change(self.log, pipeline.name, step.name, step.id, What.REBUILT, said)
 
     def _of(self, pipeline: str, step: StepSpec, mate: str, asked: int) -> Change:
         said = (self.log, pipeline, step.name, step.id)

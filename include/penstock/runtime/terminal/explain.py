@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.config.answers import OverAnswers
+from penstock.config.catalog import others_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.slack import USUAL, Quality
@@ -58,6 +59,7 @@ def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out:
     if isinstance(pipeline, OverAnswers):
         plans.append(explain(pipeline, settings, now))
         _show_title(plans[0], out)
+        _show_others(pipeline, out)
         show_over(pipeline, plans[0], out)
     for stream in () if plans else pipeline.intakes:
         plans.append(_show_stream(settings, pipeline, stream, now, out, is_first=not plans))
@@ -83,6 +85,7 @@ def _show_stream(
     plan = explain(pipeline, settings, now, example, stream)
     if is_first:
         _show_title(plan, out)
+        _show_others(pipeline, out)
     head(f"Source {stream}".rstrip(), out)
     out.print(_place(plan.source, queue))
     if plan.history is not None and intake.history is not None:
@@ -115,6 +118,13 @@ def _others(
 def _show_title(plan: Explanation, out: Console) -> None:
     out.print(Text.assemble((plan.name, "bold"), f"  {plan.description}"))
     out.print(Text(f"{plan.file}, content {plan.digest}", style="dim"))
+
+
+def _show_others(pipeline: Pipeline, out: Console) -> None:
+    """What else the file says."""
+    if others := others_of(pipeline):
+        said = ", ".join(f"{each.name} ({', '.join(each.steps)})" for each in others)
+        out.print(f"The file is these pipelines, too: {said}", highlight=False)
 
 
 def _place(place: PlacePlan, queue: Queue) -> Table:
