@@ -91,6 +91,12 @@ def _words(title: str, description: str, **more: Any) -> Param:
     return Param(None, type=["null", "string"], title=title, description=description, **more)
 
 
+def _choice(title: str, description: str, some: Sequence[str]) -> Param:
+    """One of some words, or none."""
+    shown = {"null": "none"}  # Airflow would say null
+    return _words(title, description, enum=[None, *some], values_display=shown)
+
+
 def query(joins: Sequence[str] = ("",)) -> dict[str, Param]:
     """Fields of ``query__<pipeline>``; ``joins``: its steps of whose pairs the log can be asked."""
     found = {
@@ -107,9 +113,8 @@ def query(joins: Sequence[str] = ("",)) -> dict[str, Param]:
     if not joins:
         return found
     return found | {
-        "pairs": _words(
-            "Pairs", "Ask the log, once, for pairs of this join; SQL names them asked.",
-            enum=[None, *joins],
+        "pairs": _choice(
+            "Pairs", "Ask the log, once, for pairs of this join; SQL names them asked.", joins
         ),
         "where": _words(
             "Condition", "Over left.x and right.x, in place of the join's; empty: none.",
@@ -127,7 +132,7 @@ def applied(former: Sequence[str] = ("",)) -> dict[str, Param]:
     if not former:
         return {}
     said = "Of this pipeline let what was in force before be so again; edits wait for another run."
-    return {"take_back": _words("Take back", said, enum=[None, *former])}
+    return {"take_back": _choice("Take back", said, former)}
 
 
 FORMS: dict[str, Callable[[], dict[str, Param]]] = {

@@ -130,3 +130,4 @@ def test_what_another_run_of_a_step_says_never_follows(tmp_path: Path) -> None:
     plan = planned(one.tables.lake, [lake.pipeline, one.pipeline], [])
     (said,) = (each for each in plan if each.name == "first.s")
     assert (said.what, "penstock remove first" in said.because) == (What.REBUILT, True)
+    assert not any(each.what is What.ENDS and each.log == "first" for each in plan)

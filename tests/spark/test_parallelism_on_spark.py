@@ -12,7 +12,7 @@ from penstock.core.rescaling import Way
 from penstock.lake.history.generation import generations
 from penstock.lake.ingest import door
 from penstock.lake.log.register import tasks_spec
-from penstock.lake.log.rescalings import DONE, rescalings
+from penstock.lake.log.rescalings import DECIDED, DONE, rescalings
 from penstock.spark.correct import correct_pipeline
 from penstock.spark.stream_host import StreamHost
 from tests.doubles import RecordingPulse, RisingClock, by_script
@@ -43,7 +43,7 @@ def test_a_step_is_cut_into_more_and_fewer_tasks(
             yield False
         while said(lake, tasks_spec, "run").count(("g.s",)) != tasks:
             yield False
-        while any(each.state != DONE for each in rescalings(lake.tables)):
+        while any(each.state == DECIDED for each in rescalings(lake.tables)):
             yield False
 
     def scripted() -> Generator[bool]:
@@ -59,8 +59,8 @@ def test_a_step_is_cut_into_more_and_fewer_tasks(
     began = [g.number for g in generations(lake.tables, cut[2].step)]
     assert began == ([0] if way is Way.MOVE else [0, 1, 2])
     found = rescalings(lake.tables)
-    assert [(r.run, r.tasks_before, r.tasks, r.way) for r in found] == [
-        ("g.s", 1, 3, way), ("g.s", 3, 2, way),
+    assert [(r.run, r.tasks_before, r.tasks, r.way, r.state) for r in found] == [
+        ("g.s", 1, 3, way, DONE), ("g.s", 3, 2, way, DONE),
     ]  # fmt: skip
     assert all(r.took and r.kept for r in found)
     assert [r.moved is None for r in found] == [way is Way.REBUILD] * 2

@@ -157,21 +157,22 @@ class _OfLog:
         for step in (step for pipeline in pipelines for step in pipeline.specs):
             asked[step.id] = joint(step.parallelism, asked.get(step.id, UNSAID))
         for pipeline in sorted(pipelines, key=lambda each: (each.name != self.log, each.name)):
-            if isinstance(pipeline, OverAnswers) and others_taken(self.tables, pipeline):
-                found += [self._ended(pipeline, step) for step in pipeline.specs]
-                continue
+            ended = isinstance(pipeline, OverAnswers) and others_taken(self.tables, pipeline)
             for step in pipeline.specs:
                 mate, tasks = first.get(step.id, ""), asked[step.id]
-                found.append(self._of(pipeline.name, step, mate, tasks))
+                found.append(
+                    self._ended(pipeline, step)
+                    if ended
+                    else self._of(pipeline.name, step, mate, tasks)
+                )
                 first.setdefault(step.id, f"{pipeline.name}.{step.name}")
         return [*found, *self._ends(first.keys())]
 
-    def _ended(self, pipeline: OverAnswers, step: StepSpec) -> Change:
+    def _ended(self, pipeline: Pipeline, step: StepSpec) -> Change:
         """Of a step over answers that are another step's by now."""
-        over = f"{pipeline.other.name}.{pipeline.source.step}"
         said = (
-            f"{over} becomes another step, whose answers do not follow: penstock remove"
-            f" {pipeline_of(pipeline.name)}, then start it again"
+            "what it takes the answers of becomes another step, whose answers do not follow:"
+            f" penstock remove {pipeline_of(pipeline.name)}, then start it again"
         )
         return Change(self.log, pipeline.name, step.name, step.id, What.REBUILT, said)
 
