@@ -13,6 +13,7 @@ import pytest
 from penstock.lake.history.generation import generations
 from penstock.lake.history.standing import timely_answers
 from penstock.lake.ingest import door
+from penstock.spark.sink import StepSink
 from tests.guests import guest, log_of
 from tests.lakes import EACH, ROWS, Lake
 from tests.local import LocalQuery
@@ -145,3 +146,32 @@ def test_what_comes_and_goes_is_not_noticed_by_the_others(tmp_path: Path) -> Non
     lake.check()
     assert [g.epoch for g in generations(lake.tables, other.step)] == [0, 0, 0]
     assert timely_answers(lake.tables, other.step).num_rows
+
+
+def test_a_step_that_begins_anew_within_a_micro_batch_ends_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own rows of that micro-batch are another generation's, and nobody else's fault."""
+    lake = log_of(tmp_path)
+    other = guest(lake, "g", "codes")
+    query = lake.query(blocks=1, steps=[lake.step, other.step])
+    for number in range(FILES):
+        arrives(lake, number)
+    fence, fenced = StepSink._fence, list[int]()
+
+    def begins_anew(sink: StepSink) -> None:
+        if sink.step.id == other.step.id and sink.generation == len(fenced) < 3:
+            fenced.append(sink.generation)
+            query.remove(other.step.id)
+            query.add(other.step)
+        fence(sink)
+
+    monkeypatch.setattr(StepSink, "_fence", begins_anew)
+    query.run()
+    assert fenced == [0, 1, 2]
+    assert [each.number for each in generations(lake.tables, other.step)] == [0, 1, 2, 3]
+    assert [each.number for each in generations(lake.tables, lake.step)] == [0]
+    for each in (lake, other):
+        each.correct()
+        each.check()
+        assert each.in_force()

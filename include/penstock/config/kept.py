@@ -98,7 +98,8 @@ def build(settings: Settings, name: str, digest: str) -> Pipeline | None:
     """
     version = version_of(name, NEXT)
     edited, file = _edited(settings, name, digest), kept_file(settings, version)
-    if not fits(edited, catalog_in_force(settings).pipeline(name)):
+    in_force = {each.name: each for each in catalog_in_force(settings).pipelines}
+    if name not in in_force or not fits(edited, in_force[name]):
         return None
     reached("before next")
     _copy(edited, file)

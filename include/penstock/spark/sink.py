@@ -80,17 +80,22 @@ class QuerySink:
         for content in messages_in(rows, STATUS):
             status = Status.from_json(content)
             told.setdefault(status.tick.step, []).append(status)
-        written: dict[str, Future[dict[str, Any]]] = {}
+        written: dict[StepSink, Future[dict[str, Any]]] = {}
         for name, statuses in told.items():  # none, where Spark ran a micro-batch without data
             if (sink := self._sinks.get(name)) is not None and sink.takes(statuses):
                 shards = pa.array(statuses[0].tick.at.shards, pa.int64())
                 mine = rows.filter(pc.is_in(rows["shard"], shards))
-                written[name] = self._writers.submit(sink.write, mine, statuses)
+                written[sink] = self._writers.submit(sink.write, mine, statuses)
         wait(written.values())
-        for name, row in written.items():
+        for sink, row in written.items():
+            name = sink.step.id
             try:
                 self._told(name, row.result())
-            except TerminalError as failed:
+            except (TerminalError, FencedError) as failed:
+                if self._sinks.get(name) is not sink:  # it has gone, or begins anew: no fault
+                    continue
+                if isinstance(failed, FencedError):
+                    raise
                 self.drop(name)
                 self._stands_still(name, str(failed))
 

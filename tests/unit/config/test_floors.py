@@ -10,7 +10,7 @@ from rich.console import Console
 
 from penstock.config.answers import OverAnswers
 from penstock.config.catalog import Catalog, others_of, spec_of
-from penstock.config.kept import approve, build, catalog_in_force, keep
+from penstock.config.kept import approve, build, catalog_in_force, keep, take_back
 from penstock.config.links import stands_on
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
@@ -218,3 +218,21 @@ def test_whoever_asks_the_wrong_one_is_told_which_is_meant(tmp_path: Path) -> No
     out = Console(file=io.StringIO(), width=200)
     show_explanation(Settings(home=tmp_path), gates, datetime(2026, 1, 1, tzinfo=UTC), out)
     assert "gates-minute (rush, heavy), gates-rush (day)" in out.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_no_version_is_built_of_what_takes_other_answers(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, approve=True)
+    found = kept.write(ONE.replace("max(passed)", "min(passed)").replace("max(most)", "min(most)"))
+    assert found.held == {"gates-minute", "gates-rush"}
+    files = Catalog.read(kept.settings.pipelines)
+    built = [build(kept.settings, name, files.pipeline(name).digest) for name in EVERY[1:]]
+    assert [each and each.name for each in built] == ["gates-minute@next", None]
+
+    kept.write(ONE.replace("size: PT1H", "size: PT2H").replace("size: P1D", "size: PT2H"))
+    files = Catalog.read(kept.settings.pipelines)
+    for name in EVERY[1:]:
+        approve(kept.settings, name, files.pipeline(name).digest)
+    take_back(kept.settings, "gates-minute")
+    kept.write(ONE.replace("size: PT1H", "size: PT2H").replace("size: P1D", "size: PT4H"))
+    digest = Catalog.read(kept.settings.pipelines).pipeline("gates-rush").digest
+    assert build(kept.settings, "gates-rush", digest) is None
