@@ -71,8 +71,8 @@ PROBLEMS = {
         "p.yaml:7  steps.last_seen.keys  Tuple should have at least 1 item after validation, not 0"
         ]),
     "a key of the other kind": ("columns: [site", "measures: {n: count(*)}\n    columns: [site", [
-        "p.yaml:8  steps.last_seen.measures  unknown key. Known: kind, from, stream, keys, where, slack,"
-        " quality, apart, parallelism, shed, every, columns"]),
+        "p.yaml:8  steps.last_seen.measures  unknown key. Known: kind, from, stream, keys, where,"
+        " slack, quality, apart, parallelism, shed, every, columns"]),
     "a column that is not there": ("[site, seen]", "[site, sene]", [
         "p.yaml:8  steps.last_seen.columns  sene is not declared under columns"
         " (declared: delay, plate, seen, site)"]),
