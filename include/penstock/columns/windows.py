@@ -28,6 +28,14 @@ def windows_a_pane(spec: WindowSpec, panes: Longs) -> Longs:
     return (last - first_window(spec, panes)) // spec.slide + 1
 
 
+def each_window(spec: WindowSpec, panes: Longs) -> tuple[Longs, Longs]:
+    """Each pane once for each window that holds it: its place among the panes, and the start."""
+    counts = windows_a_pane(spec, panes)
+    which = np.repeat(np.arange(len(panes)), counts)
+    nth = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return which, first_window(spec, panes)[which] + nth * spec.slide
+
+
 def closed_of(spec: WindowSpec, panes: Longs, watermarks: Longs | int) -> Longs:
     """How many windows of each pane have closed (``WindowSpec.closed_of``)."""
     first = panes if spec.slide == spec.size else first_window(spec, panes)

@@ -96,6 +96,12 @@ class OverAnswers(LinkedPipeline):
         return digest_of(content + self.over.fingerprint)
 
 
+def columns_of_answers(step: StepSpec) -> dict[str, ColumnType]:
+    """What can be taken of a step's answers."""
+    found = {column.name: column.type for column in (*step.keys, *step.values)}
+    return found | {COUNT: ColumnType.LONG}
+
+
 def _kept(pipeline: OverAnswers, above: Pipeline) -> Iterator[ConfigProblem]:
     """Audits compose what a step over answers must say from all events there were."""
     for one in (pipeline, above):
@@ -152,7 +158,7 @@ def wrong_answers(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Itera
 
 
 def _wrong_columns(pipeline: OverAnswers, step: StepSpec) -> Iterator[ConfigProblem]:
-    known = {c.name: c.type for c in (*step.keys, *step.values)} | {COUNT: ColumnType.LONG}
+    known = columns_of_answers(step)
     for name, column in pipeline.columns.items():
         where: Loc = ("columns", name)
         if name not in known or (column.source or name) != name:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
-from penstock.config.answers import COUNT, Answers, OverAnswers
+from penstock.config.answers import OverAnswers, columns_of_answers
 from penstock.config.columns import ColumnConfig
 from penstock.config.linked import near
 from penstock.config.model import ColumnName, PipelineName
@@ -32,16 +32,12 @@ class Floor(OverAnswers):
     """The steps of a file that are over the answers of one of its steps."""
 
     name: PipelineName
-    source: Answers
     columns: dict[ColumnName, ColumnConfig] = Field(default_factory=dict, exclude=True)
 
     @property
     def types(self) -> dict[str, ColumnType]:
         """All that an answer has; none before that is known."""
-        if self._other is None:
-            return {}
-        over = self.over
-        return {c.name: c.type for c in (*over.keys, *over.values)} | {COUNT: ColumnType.LONG}
+        return {} if self._other is None else columns_of_answers(self.over)
 
     def unread(self) -> list[ConfigProblem]:
         """The columns of its steps are those of the answers."""

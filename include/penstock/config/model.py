@@ -7,9 +7,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints
 
-NAME_RULE = r"^[a-z][a-z0-9_]{0,47}$"
+_NAME = "[a-z][a-z0-9_]{0,47}"
+NAME_RULE = rf"^{_NAME}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_RULE)]
-PIPELINE_RULE = r"^[a-z][a-z0-9_]{0,47}(-[a-z][a-z0-9_]{0,47})?$"
+PIPELINE_RULE = rf"^{_NAME}(-{_NAME})?$"
 """A file's name; of what is over one of its steps (``core/floor``) with that step's."""
 PipelineName = Annotated[str, StringConstraints(pattern=PIPELINE_RULE)]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.columns.arrays import Longs
 from penstock.columns.types import instants
-from penstock.columns.windows import first_window, windows_a_pane
+from penstock.columns.windows import each_window
 from penstock.core.step import StepSpec
 from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.history.correction import spans_of, within
@@ -67,10 +67,8 @@ class ByWindow:
         Windows that hold a record after the base's, or ended after it; of which keys is left to
         the reducer.
         """
-        window, panes = self.step.window, self.prefix.panes_since(plan)
-        first, count = first_window(window, panes), windows_a_pane(window, panes)
-        nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        starts = np.unique(np.repeat(first, count) + nth * window.slide)
+        window = self.step.window
+        starts = np.unique(each_window(window, self.prefix.panes_since(plan))[1])
         return pa.table({"window_start": instants(starts[starts + window.size <= plan.watermark])})
 
     def _range(self, plan: CorrectionPlan) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from penstock.config.catalog import Catalog
 from penstock.config.kept import catalog_in_force, keep
 from penstock.config.links import stands_on
 from penstock.config.settings import Settings
-from tests.catalogs import said
+from tests.catalogs import require_said, said
 
 BELOW = """
 source: {files: gates, format: jsonl}
@@ -92,8 +92,7 @@ def test_another_definition_below_is_another_one_above(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_where_it_stands(
     change: tuple[str, str], expected: str, tmp_path: Path
 ) -> None:
-    found = said(read(tmp_path, ABOVE.replace(*change)))
-    assert any(re.search(expected, line) for line in found), found
+    require_said(read(tmp_path, ABOVE.replace(*change)), expected)
 
 
 def test_nobody_takes_his_own_answers(tmp_path: Path) -> None:

@@ -54,10 +54,10 @@ def counted(below: States, minutes: int, size: int, slide: int, *, keyed: bool) 
     return {key: Counter(v["state"] for v in values) for key, values in grouped.items()}
 
 
-def told(one: chains.Over, asked: str = "") -> dict[chains.Key, Counter[str]]:
+def told(one: chains.Over) -> dict[chains.Key, Counter[str]]:
     """What SQL says."""
     found: dict[chains.Key, Counter[str]] = defaultdict(Counter)
-    with answered(views(one.tables, one.pipeline), f"FROM s_inputs {asked}") as rows:
+    with answered(views(one.tables, one.pipeline), "FROM s_inputs") as rows:
         for row in rows.to_arrow_table().to_pylist():
             key = tuple(row[name] for name in one.step.key_names)
             start = int(row["window_start"].timestamp() * 1e6)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.arrays import Longs
 from penstock.columns.watermark import Mark
-from penstock.columns.windows import first_window, panes_of, windows_a_pane
+from penstock.columns.windows import each_window, panes_of
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING, FOREVER, WindowSpec
 from penstock.lake.history.position import Position, rows_of
@@ -177,10 +177,8 @@ def changed(
 
 def windows_of(window: WindowSpec, times: Longs) -> Longs:
     """Starts of the windows that hold some event times, us."""
-    panes = np.unique(panes_of(window, times))
-    first, count = first_window(window, panes), windows_a_pane(window, panes)
-    order = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    return np.unique(np.repeat(first, count) + order * window.slide)
+    _, starts = each_window(window, np.unique(panes_of(window, times)))
+    return np.unique(starts)
 
 
 def runs(starts: Longs, slide: int) -> list[Run]:

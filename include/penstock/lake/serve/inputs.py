@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.columns.expressions import rows_where
 from penstock.columns.types import INSTANT
-from penstock.columns.windows import first_window, panes_of, windows_a_pane
+from penstock.columns.windows import each_window, panes_of
 from penstock.config.answers import OverAnswers
 from penstock.core.step import StepSpec
 from penstock.lake.history.correction import pending
@@ -97,11 +97,7 @@ def _spread(rows: pa.Table, above: StepSpec, step: StepSpec) -> pa.Table:
     """Answers of a step above, by each window of a step that they are in."""
     rows = rows_where(step.where, rows)
     times = rows[START].to_numpy() + above.window.size - 1
-    panes = panes_of(step.window, times)
-    counts = windows_a_pane(step.window, panes)
-    which = np.repeat(np.arange(len(panes)), counts)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-    starts = first_window(step.window, panes)[which] + place * step.window.slide
+    which, starts = each_window(step.window, panes_of(step.window, times))
     return rows.take(pa.array(which)).set_column(
         rows.column_names.index(START), START, pa.array(starts)
     )

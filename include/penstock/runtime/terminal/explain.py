@@ -58,8 +58,7 @@ def show_explanation(settings: Settings, pipeline: Pipeline, now: datetime, out:
     tables, plans = Tables(settings.lake_uri, pipeline.log), list[Explanation]()
     if isinstance(pipeline, OverAnswers):
         plans.append(explain(pipeline, settings, now))
-        _show_title(plans[0], out)
-        _show_others(pipeline, out)
+        _show_title(plans[0], pipeline, out)
         show_over(pipeline, plans[0], out)
     for stream in () if plans else pipeline.intakes:
         plans.append(_show_stream(settings, pipeline, stream, now, out, is_first=not plans))
@@ -84,8 +83,7 @@ def _show_stream(
     example = instant(int(sample.times[0])) if len(sample.times) else None
     plan = explain(pipeline, settings, now, example, stream)
     if is_first:
-        _show_title(plan, out)
-        _show_others(pipeline, out)
+        _show_title(plan, pipeline, out)
     head(f"Source {stream}".rstrip(), out)
     out.print(_place(plan.source, queue))
     if plan.history is not None and intake.history is not None:
@@ -115,13 +113,9 @@ def _others(
     return {said: (one, sampled(sample, step, one, quality)) for said, one in every.items()}
 
 
-def _show_title(plan: Explanation, out: Console) -> None:
+def _show_title(plan: Explanation, pipeline: Pipeline, out: Console) -> None:
     out.print(Text.assemble((plan.name, "bold"), f"  {plan.description}"))
     out.print(Text(f"{plan.file}, content {plan.digest}", style="dim"))
-
-
-def _show_others(pipeline: Pipeline, out: Console) -> None:
-    """What else the file says."""
     if others := others_of(pipeline):
         said = ", ".join(f"{each.name} ({', '.join(each.steps)})" for each in others)
         out.print(f"The file is these pipelines, too: {said}", highlight=False)
