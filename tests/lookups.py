@@ -36,15 +36,19 @@ def lookup_lake(home: Path, pairs: str, keep: int, **overrides: Any) -> Lake:
     return make_lake(home, case_of(pairs, keep), **overrides)
 
 
+def observed(site: str, code: int, at: int) -> dict[str, Any]:
+    """One observation, at a second."""
+    return {"site": site, "code": code, "delay": 1.0, "bags": 1, "live": True,
+            "event_time": instant(at * SECOND)}  # fmt: skip
+
+
 def seen(draw: random.Random, count: int) -> list[dict[str, Any]]:
     """Observations of three keys, seconds apart, some of them late."""
     clock, found = 0, []
     for _ in range(count):
         clock += draw.randint(0, 2)
         at = 1_700_000_000 + clock - draw.choice((0, 0, 0, 1, 3, 9, 25))
-        row = {"site": draw.choice("abc"), "code": draw.randrange(3), "delay": 1.0, "bags": 1,
-               "live": True, "event_time": instant(at * SECOND)}  # fmt: skip
-        found.append(row)
+        found.append(observed(draw.choice("abc"), draw.randrange(3), at))
     return found
 
 

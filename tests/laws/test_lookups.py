@@ -14,7 +14,16 @@ from penstock.lake.storage import read
 from penstock.spark import scan
 from tests import lookup_model as model
 from tests.lakes import Lake
-from tests.lookups import LookupWorld, alarms, case_of, check_stream, logged, lookup_lake, seen
+from tests.lookups import (
+    LookupWorld,
+    alarms,
+    case_of,
+    check_stream,
+    logged,
+    lookup_lake,
+    observed,
+    seen,
+)
 from tests.rarely import rare
 from tests.streams import write_jsonl
 from tests.worlds import living
@@ -77,6 +86,22 @@ def test_corrections_add_what_was_missed_and_take_back_what_was_refuted(
     final = model.true_pairs(logged(lake), lake.step.pairs.value)
     assert alarms(answers_in_force(lake.tables, lake.step)) == final
     assert not lake.correct(recheck=True), "what was not touched is right"
+
+
+def test_the_newest_record_of_all_may_be_late_itself(tmp_path: Path) -> None:
+    """No watermark has passed it, and what it misses is corrected all the same."""
+    lake = lookup_lake(tmp_path, "all", 1)
+    lake.query()
+    early = [("a", 0, 0), ("a", 1, 1), ("b", 0, 0), ("b", 1, 1), ("b", 2, 0)]
+    for number, some in enumerate((early, [("a", 2, 2)])):
+        rows = [observed(*one) for one in some]
+        write_jsonl(tmp_path / "live" / f"{number}.jsonl", rows)
+        lake.ingest()
+        lake.query().run()
+    assert lake.correct() > 0
+    found = alarms(answers_in_force(lake.tables, lake.step))
+    assert (0, 5) in found, "more than is kept lies between"
+    assert found == model.true_pairs(logged(lake), "all")
 
 
 @pytest.mark.parametrize("keep", [1, 3])

@@ -195,7 +195,7 @@ def touched(
     comes = plan.through_seq > plan.after_seq or not step.by_reach  # what could be paired
     if plan.after_seq >= 0 and comes and ever_shed(Table(tables.decisions()), step):
         rows = pa.concat_tables([rows, _still_open(tables, step, plan, at)])
-    if not step.by_reach:  # nothing can be answered yet
+    if not step.by_key:  # nothing can be answered yet; alarms and pairs are told at once
         rows = rows.filter(pc.less_equal(rows["window_end"], instant(plan.watermark)))
     late = within(rows, since, plan.until)
     return late.group_by(names).aggregate([]).select(names)
