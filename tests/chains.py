@@ -218,9 +218,12 @@ class Chains(World):
                 lose_memory(checkpoint, self.draw.choice(["newest", "offsets", "commits", "all"]))
 
     def add(self) -> None:
-        """The next step, whose log may hold something before."""
+        """The next step."""
+        self.begin(second(self.overs[0]) if self.overs else first(self.lake))
+
+    def begin(self, one: Over) -> None:
+        """A step comes, whose log may hold something before."""
         share, self.death.share = self.death.share, 0.0
-        one = second(self.overs[0]) if self.overs else first(self.lake)
         for _ in range(self.draw.choice([0, 0, 1, 2, 5])):
             one.feed().work()
         one.query()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from penstock.kinds.windowed.layout import layout_of
+from penstock.kinds.frame import frame_of
 from penstock.lake.history.position import position
 from penstock.lake.history.standing import answers_in_force
 from penstock.lake.log.blocks import HISTORY
@@ -116,7 +116,7 @@ class Forger:
             "registry": tables.registry(),
             "corrections": tables.corrections(),
             "answers": tables.answers(step),
-            "late": tables.late(step, layout_of(step).fields),
+            "late": tables.late(step, frame_of(step).wire(step).layout.fields),
             "control": tables.control(step),
             "excluded": tables.excluded(step),
         }

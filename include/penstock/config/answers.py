@@ -19,6 +19,12 @@ from penstock.core.step import Above, StepSpec
 COUNT = "n_records"
 OWN = {"source", "columns"}
 """Of what is said of a source that is read, what is said here, too."""
+UNSAID = {
+    "slack": "answers come in the order of their windows, and nothing is waited for",
+    "quality": "no answer comes late, and each is as good as those that it is made of",
+    "shed": "nothing but what a correction has changed is left to the correction",
+}
+"""What steps over answers do not say, and why."""
 Lines = dict[Loc, int]
 
 
@@ -112,16 +118,16 @@ def _kept(pipeline: OverAnswers, above: Pipeline) -> Iterator[ConfigProblem]:
 
 
 def without_slack(content: dict[Any, Any], pipeline: Any, lines: Lines) -> list[ConfigProblem]:
-    """Let the steps of a file wait for nobody; what they say of it is wrong."""
+    """Let the steps of a file wait for nobody; what they say of that is wrong."""
     steps, found = content.get("steps"), []
     for name, step in (steps if isinstance(steps, dict) else {}).items():
         if not isinstance(step, dict):
             continue
-        if "slack" in step:
-            where: Loc = ("steps", name, "slack")
-            said = "answers come in the order of their windows, and nothing is waited for"
-            found.append(ConfigProblem(pipeline, line_in(where, lines), dots(where), said,
-                                       "Delete slack"))  # fmt: skip
+        for key in UNSAID.keys() & step.keys():
+            where: Loc = ("steps", name, key)
+            del step[key]
+            found.append(ConfigProblem(pipeline, line_in(where, lines), dots(where), UNSAID[key],
+                                       f"Delete {key}"))  # fmt: skip
         step["slack"] = {"fixed": "PT0S"}
     return found
 
@@ -143,7 +149,7 @@ def wrong_answers(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Itera
         said = f"{above.name} has no step {source.step}"
         yield problem(pipeline, pipeline.said_at("step"), said, near(source.step, above.steps))
         return
-    if not step.composes or step.window.landmark:
+    if not step.is_taken or step.window.landmark:
         said = f"{step.name} is no aggregate over windows of a size, and only such a one is read"
         yield problem(pipeline, pipeline.said_at("step"), said, "Name another step")
         return
@@ -155,6 +161,17 @@ def wrong_answers(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Itera
         return
     for spec in pipeline.specs:
         yield from _wrong_step(pipeline, spec, step)
+
+
+def _wrong_pairs(pipeline: OverAnswers, spec: StepSpec) -> Iterator[ConfigProblem]:
+    """What a step over answers cannot say of two of them."""
+    where: Loc = ("steps", spec.name)
+    if spec.declares or spec.looked_up:
+        said = "side data and queries take effect at a door, and answers come through none"
+        yield problem(pipeline, where, said, "Say it in the condition")
+    for name in spec.by_arrival:
+        said = f"{name} is by arrival, and an answer that is corrected comes again"
+        yield problem(pipeline, where, said, "Compare by event time: earlier and later")
 
 
 def _wrong_columns(pipeline: OverAnswers, step: StepSpec) -> Iterator[ConfigProblem]:
@@ -171,19 +188,22 @@ def _wrong_columns(pipeline: OverAnswers, step: StepSpec) -> Iterator[ConfigProb
 
 def _wrong_step(pipeline: OverAnswers, spec: StepSpec, step: StepSpec) -> Iterator[ConfigProblem]:
     """What a step over answers cannot be."""
-    if not spec.composes or spec.window.landmark:
-        said = "only an aggregate over windows of a size reads answers"
-        yield problem(pipeline, ("steps", spec.name, "kind"), said, "Make it one")
+    if not spec.takes or spec.window.landmark:
+        said = "user code and windows since an instant read no answers"
+        yield problem(pipeline, ("steps", spec.name, "kind"), said, "Take another kind, or a size")
         return
+    yield from _wrong_pairs(pipeline, spec)
     slide, own = step.window.slide, spec.window
-    if own.size % slide or own.slide % slide or (own.origin - step.window.origin) % slide:
+    apart = own.size % slide or own.slide % slide or (own.origin - step.window.origin) % slide
+    if apart and not spec.by_key:
         said = f"windows of {step.name} would lie in two of its own: it moves by {slide / 1e6:g} s"
         yield problem(pipeline, ("steps", spec.name, "window"), said, "Take multiples of that")
+    called = type(pipeline.steps[spec.name]).model_fields["keys"].alias or "keys"
     for key in spec.key_names:
         if key not in step.key_names:
             said = f"{key} is no key of {step.name}, and may change when an answer is corrected"
             remedy = f"Its keys are: {', '.join(step.key_names) or 'none'}"
-            yield problem(pipeline, ("steps", spec.name, "keys"), said, remedy)
+            yield problem(pipeline, ("steps", spec.name, called), said, remedy)
     for name in sorted(columns_of(spec.where) - {*step.key_names}):
         said = f"{name} is no key of {step.name}, and may change when an answer is corrected"
         yield problem(pipeline, ("steps", spec.name, "where"), said, "Compare keys alone")

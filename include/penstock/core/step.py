@@ -66,10 +66,14 @@ class StepSpec(ABC):
     """Whether it may shed records: a late one then means to it what one of no time means."""
     excludes: ClassVar[bool] = False
     """Whether it may leave records out, since code of the user's fails on them."""
-    composes: ClassVar[bool] = False
-    """Whether another step may take its answers, and it those of another one."""
+    is_taken: ClassVar[bool] = False
+    """Whether another step may take its answers."""
+    takes: ClassVar[bool] = False
+    """Whether it may take those of another one."""
     told_by: ClassVar[tuple[str, ...]] = ()
     """Columns of such an answer: the greatest is the position of the record it was told with."""
+    made_at: ClassVar[tuple[str, ...]] = ()
+    """Columns of an answer that is of two records: their event times."""
 
     name: str
     keys: tuple[Column, ...]
@@ -122,6 +126,16 @@ class StepSpec(ABC):
         return (self.by_reach or not self.by_key) and self.above is None
 
     @property
+    def withholds(self) -> bool:
+        """Whether records may be left to the correction, though none came too late."""
+        return self.sheds or self.above is not None
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether a late record makes nothing false that was said: a revised answer may."""
+        return self.by_reach and self.above is None
+
+    @property
     def withheld(self) -> str:
         """What became of records that are left to the correction, though none came too late."""
         return "shed" if self.above is None else "revised"
@@ -139,6 +153,11 @@ class StepSpec(ABC):
     @property
     def declares(self) -> tuple[Declared, ...]:
         """Side data that its part of the file holds: an edit takes effect from a block on."""
+        return ()
+
+    @property
+    def by_arrival(self) -> tuple[str, ...]:
+        """What it asks of two records by the order in which they came, as its file names it."""
         return ()
 
     @property

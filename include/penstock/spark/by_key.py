@@ -40,7 +40,9 @@ class ByKey:
         self, plan: CorrectionPlan, chunk: Chunk, at: Position | None
     ) -> tuple[pa.Table, pa.Table | None]:
         """As ``Chunked`` says, with answers of no records in place of those that are no more."""
-        keys = None if chunk.wanted is None else np.unique(self._hashes(chunk.wanted))
+        keys = None
+        if chunk.wanted is not None and self.step.keys:
+            keys = np.unique(self._hashes(chunk.wanted))
         asked = Asked(*chunk.ends, None, plan.watermark, plan.after_seq, plan.answered)
         found = self.prefix.answers(plan, asked, None, keys)
         known = self._known(plan, at, chunk, keys)

@@ -317,8 +317,11 @@ class Comparison:
     def _truth(self) -> DataFrame:
         """What every window and key must answer."""
         step, at = self.step, self.at
-        found = records(self.frames, self.tables, self.types, step, at, self.scope)
-        return recomputed(found, step, at.epoch.seq, self.scope)
+        return recomputed(self._found(), step, at.epoch.seq, self.scope)
+
+    def _found(self) -> DataFrame:
+        """The step's records."""
+        return records(self.frames, self.tables, self.types, self.step, self.at, self.scope)
 
     @property
     def history_waits(self) -> bool:

@@ -1,6 +1,6 @@
 """The truth of a step whose answers hang on all records of their key, beside what it answered."""
 
-from functools import reduce
+from functools import cached_property, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,7 +12,7 @@ from penstock.spark.compare import Comparison
 from penstock.spark.faults import faults
 from penstock.spark.scoped import inside
 from penstock.spark.sides import sides_of
-from penstock.spark.truth import records, truth_of
+from penstock.spark.truth import truth_of
 
 LATE = ("late", "must_late", "must_last_seq", "last_seq", "must_exclude")
 COUNTED = ("new", "on_time_new", "late_new", "shed_new", "preloaded", "excluded")
@@ -35,14 +35,11 @@ class AlarmComparison(Comparison):
 
     def rows(self) -> DataFrame:
         """What stands beside what must, with what still waits and what is wrong."""
-        step, at = self.step, self.at
-        found = records(self.frames, self.tables, self.types, step, at, self.scope)
-        found, keep = self.frames.keep(found), self.frames.keep
-        sides = sides_of(self.frames, self.tables, step)
-        marks, ends = self.scope.marks, (at.epoch.seq, at.sealed.seq)
-        every, fails = truth_of(step).alarms(found, step, sides, keep, marks, ends)
-        every = every.where(inside("window_start", self.scope))
-        must, late = truth_of(step).told(found, every, step, at.epoch.seq, sides, keep)
+        step, at, keep = self.step, self.at, self.frames.keep
+        found = keep(self._found())
+        given, fails = self._alarms_of(found)
+        every, given = self._every(found, given), given.where(inside("window_start", self.scope))
+        must, late = truth_of(step).told(found, given, step, at.epoch.seq, self.sides, keep)
         return (
             self._alarms(every, must)
             .unionByName(self._late_records(late), allowMissingColumns=True)
@@ -50,6 +47,26 @@ class AlarmComparison(Comparison):
             .unionByName(self._left_out(found, fails), allowMissingColumns=True)
             .withColumn("faults$", faults())
         )
+
+    def _alarms_of(self, found: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+        """All alarms of some records, and those of them that the step must leave out."""
+        at, keep, sides = self.at, self.frames.keep, self.sides
+        marks, ends = self.scope.marks, (at.epoch.seq, at.sealed.seq)
+        return truth_of(self.step).alarms(found, self.step, sides, keep, marks, ends)
+
+    @cached_property
+    def sides(self) -> dict[str, DataFrame]:
+        """Its side data."""
+        return sides_of(self.frames, self.tables, self.step)
+
+    def _every(self, found: DataFrame, given: DataFrame) -> DataFrame:
+        """All alarms that there must be; ``given``: of the records that were found."""
+        del found
+        return given.where(inside("window_start", self.scope))
+
+    def _waits_above(self, both: DataFrame) -> DataFrame:
+        """Alarms with whether what they are made of waits for a correction (``above$``)."""
+        return both.withColumn("above$", F.lit(False))
 
     def _late(self) -> DataFrame:
         """Of all records that are kept: to be late is not a matter of windows."""
@@ -69,8 +86,10 @@ class AlarmComparison(Comparison):
         )
         keys = [*step.key_names]
         both = both.join(waits, keys, "left") if keys else both.crossJoin(waits)
+        both = self._waits_above(both)
         pending, since = F.col("waits_since$").isNotNull(), F.col("waits_since$")
-        if step.sheds:
+        pending |= F.col("above$")
+        if step.withholds:
             newer = reduce(F.greatest, map(F.col, step.told_by)) > F.lit(settled)
             pending |= F.coalesce(F.col("shed_near$"), F.lit(False)) & newer
         if self.history_waits:
@@ -110,7 +129,7 @@ class AlarmComparison(Comparison):
             F.sum("n_records").alias("late$"), F.max("last_seq").alias("stands$"),
             F.sum(F.when(F.col("reason") == SHED, F.col("n_records"))).alias("sheds$"),
         )  # fmt: skip
-        shed = F.col("shed$") if self.step.sheds else F.lit(False)
+        shed = F.col("shed$") if self.step.withholds else F.lit(False)
         must = must.groupBy(*by).agg(
             F.count(F.lit(1)).alias("must_late$"), F.max("arrival_seq").alias("must_last_seq$"),
             F.sum(F.when(shed, 1)).alias("must_shed$"),

@@ -6,6 +6,7 @@ Windows in which some step above waits for a correction are not compared: their 
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,10 +21,12 @@ from penstock.lake.over.taken import as_taken, taken_at
 from penstock.lake.proof.scope import Run, Scope
 from penstock.lake.storage.tables import Tables
 from penstock.spark.compare import Comparison
+from penstock.spark.compare_alarms import AlarmComparison
 from penstock.spark.frames import Frames
 from penstock.spark.scoped import inside
 from penstock.spark.truth import in_windows, records, truth_of
 
+WHICH = "arrival_seq"
 WAITS = "above$"
 """Whether something waits for a correction of which a record, or an answer, is made."""
 
@@ -33,16 +36,82 @@ class OverComparison(Comparison):
 
     def _truth(self) -> DataFrame:
         """As of any step: what is counted, of its log; values, of what that must hold."""
-        assert isinstance(self.pipeline, OverAnswers)  # noqa: S101
-        runs, by = self.scope.reach(), ["window_start", *self.step.key_names]
-        made_of = self._made_of(self.pipeline, self.tables, self.at, runs)
-        if self.step.where is not None:
-            made_of = made_of.where(F.expr(to_sql(self.step.where)))
+        by, made_of = ["window_start", *self.step.key_names], self._composed()
+        if WHICH in {value.name for value in self.step.values}:
+            made_of = numbered(made_of, self._found(), self.step)
         exact = _answered(made_of, self.step).where(inside("window_start", self.scope))
         return super()._truth().join(exact, by, "full_outer")
 
     def _waits_above(self) -> Column:
         return F.coalesce(WAITS, F.lit(False))
+
+    def _composed(self) -> DataFrame:
+        """What the step's records must be."""
+        return Composed(self.frames, self.step).records_of(
+            self.pipeline, self.tables, self.at, self.scope.reach()
+        )
+
+
+class OverAlarms(AlarmComparison):
+    """Of a step that compares answers of another one with each other."""
+
+    def _every(self, found: DataFrame, given: DataFrame) -> DataFrame:
+        """Of what the log must hold; records are known by where it has the newest of each."""
+        del given
+        composed = Composed(self.frames, self.step)
+        runs = self.scope.reach()
+        exact = composed.records_of(self.pipeline, self.tables, self.at, runs)
+        for column in self.step.required:
+            exact = exact.where(F.col(column.name).isNotNull())
+        exact = self.frames.keep(numbered(exact, found, self.step))
+        at = F.collect_list(F.unix_micros("event_time")).alias(WAITS)
+        self.waiting = exact.where(F.col(WAITS)).groupBy(*self.step.key_names).agg(at)
+        return self._alarms_of(exact.withColumn("shed$", F.lit(False)))[0]
+
+    def _waits_above(self, both: DataFrame) -> DataFrame:
+        """Where something waits between the two records, or one of them does."""
+        keys = [*self.step.key_names]
+        times = [F.unix_micros(F.coalesce(name, f"found${name}")) for name in self.step.made_at]
+        low, high = F.least(*times), F.greatest(*times)
+        both = both.join(self.waiting, keys, "left") if keys else both.crossJoin(self.waiting)
+        waits = F.exists(WAITS, lambda at: at.between(low, high))
+        return both.withColumn(WAITS, F.coalesce(waits, F.lit(False)))
+
+
+def numbered(made_of: DataFrame, found: DataFrame, step: StepSpec) -> DataFrame:
+    """Records as they must be, with ``arrival_seq``; below 0: the log has none of that answer.
+
+    Args:
+        made_of: the records.
+        found: those of the log.
+        step: that takes them.
+    """
+    assert step.above is not None  # noqa: S101
+    known = ["event_time", *step.above.keys]
+    newest = found.groupBy(*known).agg(F.max("arrival_seq").alias("newest$"))
+    newest = newest.select("newest$", *(F.col(name).alias(f"{name}$") for name in known))
+    same = (F.col(name).eqNullSafe(F.col(f"{name}$")) for name in known)
+    both = made_of.join(newest, reduce(lambda a, b: a & b, same), "left")
+    nowhere = F.lit(-1) - F.monotonically_increasing_id()
+    both = both.withColumn("arrival_seq", F.coalesce("newest$", nowhere))
+    return both.drop("newest$", *(f"{name}$" for name in known))
+
+
+class Composed:
+    """Makes what the records of a step over answers must be, from the events."""
+
+    def __init__(self, frames: Frames, step: StepSpec) -> None:
+        self.frames, self.step = frames, step
+
+    def records_of(
+        self, pipeline: Pipeline, tables: Tables, at: Position, runs: Sequence[Run]
+    ) -> DataFrame:
+        """Those of some windows; the arguments of ``_made_of``."""
+        assert isinstance(pipeline, OverAnswers)  # noqa: S101
+        made_of = self._made_of(pipeline, tables, at, runs)
+        if self.step.where is not None:
+            made_of = made_of.where(F.expr(to_sql(self.step.where)))
+        return made_of
 
     def _made_of(
         self, pipeline: OverAnswers, tables: Tables, at: Position, runs: Sequence[Run]

@@ -44,7 +44,7 @@ class Corrector:
         self.tables, self.step, self.clock = tables, step, clock
         self.answers = Table(tables.answers(step))
         self.wire = frame_of(step).wire(step)
-        kind = ByReach if step.by_reach else ByKey if step.by_key else ByWindow
+        kind = ByReach if step.only_adds else ByKey if step.by_key else ByWindow
         self.chunked: Chunked = kind(prefix, tables, step)
 
     def run(self, planner: Planner, plan: CorrectionPlan) -> Corrected:

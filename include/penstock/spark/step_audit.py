@@ -28,7 +28,7 @@ from penstock.lake.proof.scope import changed, everything, scoped
 from penstock.lake.proof.unsettled import BEYOND
 from penstock.spark.compare import Comparison
 from penstock.spark.compare_alarms import AlarmComparison
-from penstock.spark.composed import OverComparison
+from penstock.spark.composed import OverAlarms, OverComparison
 from penstock.spark.faults import EXCLUSION, KINDS, LATE_ROWS, TIMELY
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class StepAudit:
         self.finished = finished
         comparison = AlarmComparison if step.by_key else Comparison
         if step.above is not None:
-            comparison = OverComparison
+            comparison = OverAlarms if step.by_key else OverComparison
         self.comparison = comparison(audit.spark, tables, pipeline, step, at, scope, finished)
 
     def _gone(self, stretch: Stretch, plans: Plans) -> tuple[Recount, Trace]:

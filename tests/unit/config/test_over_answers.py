@@ -82,17 +82,59 @@ def test_another_definition_below_is_another_one_above(tmp_path: Path) -> None:
         (("[gate]", "[passed]"), r":5 steps.rush.keys passed is no key of minute"),
         (("PT1H}", "PT1H}\n    where: passed > 3"), r":7 steps.rush.where passed is no key"),
         (("PT1H}", "PT1H}\n    slack: {fixed: PT1S}"), r":7 steps.rush.slack answers come in"),
+        (("PT1H}", "PT1H}\n    quality: {epsilon: 0.1, delta: 0.1}"), r":7 .*quality no answer comes"),
+        (("PT1H}", "PT1H}\n    shed: {base: 0.3}"), r":7 steps.rush.shed nothing but what a"),
         (("columns", "event_time: at\ncolumns"), r":2 event_time event_time says how events are"),
         (("step: minute", "step: minute, after: delete"), r":1 source.after after says how files"),
         (("columns", "keep: P3D\ncolumns"), r":2 keep rush keeps records for a while"),
-        (("    keys: [gate]\n", "    kind: latest\n    columns: [passed]\n    keys: [gate]\n"),
-         r"rush.yaml:\d+ steps.rush.* "),
+        (("{size: PT1H}", "{since: 2024-01-01T00:00:00Z, period: P1D}"),
+         r":4 steps.rush.kind user code and windows since an instant read no answers"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_where_it_stands(
     change: tuple[str, str], expected: str, tmp_path: Path
 ) -> None:
     require_said(read(tmp_path, ABOVE.replace(*change)), expected)
+
+
+PAIRS = """source: {pipeline: gates, step: minute}
+columns: {gate: string, passed: long}
+steps:
+  jump:
+    kind: lookup
+    keys: [gate]
+    keep: {last: 3}
+    pairs: consecutive
+    columns: [passed]
+    alarm: later.passed > 2 * earlier.passed
+  day:
+    kind: join
+    on: [gate]
+    within: PT0S
+    shift: P1D
+    where: abs(left.passed - right.passed) > 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("", ""), ""),
+        (("    on: [gate]\n", ""), ""),
+        (("on: [gate]", "on: [passed]"), r":13 steps.day.on passed is no key of minute"),
+        (("later.passed", "new.passed"), r":4 steps.jump new.passed is by arrival, .* earlier and"),
+        (("    shift", "    queries: {q: left.passed > 3}\n    shift"), r":11 steps.day side data"),
+    ],
+)
+def test_pairs_of_answers(change: tuple[str, str], expected: str, tmp_path: Path) -> None:
+    found = read(tmp_path, PAIRS.replace(*change))
+    if expected:
+        require_said(found, expected)
+        return
+    assert said(found) == []
+    assert [spec.above.keys for spec in found.pipeline("rush").specs if spec.above] == [
+        ("gate",), ("gate",)
+    ]  # fmt: skip
 
 
 def test_nobody_takes_his_own_answers(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ class AggregateSpec(StepSpec):
 
     kind: ClassVar[str] = "aggregate"
     sheds: ClassVar[bool] = True
-    composes: ClassVar[bool] = True
+    is_taken: ClassVar[bool] = True
+    takes: ClassVar[bool] = True
 
     measures: tuple[MeasureSpec, ...]
 

@@ -72,7 +72,9 @@ class JoinSpec(StepSpec):
     sheds: ClassVar[bool] = True
     by_key: ClassVar[bool] = True
     by_reach: ClassVar[bool] = True
+    takes: ClassVar[bool] = True
     told_by: ClassVar[tuple[str, ...]] = tuple(column.name for column in SEQS)
+    made_at: ClassVar[tuple[str, ...]] = tuple(column.name for column in TIMES)
 
     shift: Shift
     before: int

@@ -22,6 +22,7 @@ class LatestSpec(StepSpec):
 
     kind: ClassVar[str] = "latest"
     sheds: ClassVar[bool] = True
+    takes: ClassVar[bool] = True
 
     kept: tuple[Column, ...]
 

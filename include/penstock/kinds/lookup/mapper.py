@@ -49,13 +49,16 @@ class Mapper:
     excluded = NONE_EXCLUDED
 
     def __init__(self, step: LookupSpec, marks: Marks, seed: int | None, sides: Sides) -> None:
-        del marks, seed, sides  # the state tells what is late, and is told what a pair means
-        self.step, self.classes = step, Classes()
+        del sides  # the state is told what a pair means, and tells what is late
+        self.step, self.marks, self.seed, self.classes = step, marks, seed, Classes()
         self.mapped = [Wire(step).parts.empty_table()]
 
     def take(self, records: pa.Table) -> None:
-        """Add records."""
-        self.mapped.append(observed(self.step, records.select(columns_of(self.step))))
+        """Add records; to rebuild a state without those that were left to the correction."""
+        mapped = observed(self.step, records.select(columns_of(self.step)))
+        if self.seed is not None:
+            mapped = mapped.filter(pa.array(~self.marks.is_shed(np.asarray(mapped[SEQ]))))
+        self.mapped.append(mapped)
 
     def parts(self) -> pa.Table:
         """All of them."""

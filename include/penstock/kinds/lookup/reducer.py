@@ -33,7 +33,7 @@ class Reducer:
         self.state = KeyedState(state, folder, kept)
 
     def reduce(self, advance: Advance, parts: pa.Table, seed: pa.Table) -> Reduced:
-        """Compare a micro-batch's records, and keep them.
+        """Compare a micro-batch's records, and keep them; revised answers are the correction's.
 
         Args:
             advance: of the micro-batch.
@@ -41,18 +41,21 @@ class Reducer:
             seed: the records before its generation.
         """
         manifest = self.state.begun(advance, seed)
+        withheld = advance.marks.is_shed(np.asarray(parts[SEQ]))
+        revised, parts = parts.filter(pa.array(withheld)), parts.filter(pa.array(~withheld))
         hashes = np.unique(np.asarray(parts[HASH]))
         before = self.state.found(manifest, hashes, self.wire.parts)
         pool = pa.concat_tables([before, parts])
         fresh = np.arange(before.num_rows, pool.num_rows)
         told = Search(self.step, pool, self.sides).found(fresh)
         held = self.state.add(advance, manifest, parts).rows
-        late, on_time = len(told.late), len(fresh) - len(told.late)
-        classes = Classes()
-        classes.count(len(fresh), np.asarray(pool[TIME])[told.late], 0)
+        every = pa.concat_tables([pool, revised])
+        late = np.append(told.late, np.arange(pool.num_rows, every.num_rows))
+        shed, count, classes = late >= pool.num_rows, len(fresh) + revised.num_rows, Classes()
+        classes.count(count, np.asarray(every[TIME])[late], revised.num_rows)
         return Reduced(
-            late_records(self.wire, pool, told.late), alarms(self.wire, pool, told),
-            0, late, on_time, classes, kept=held,
+            late_records(self.wire, every, late, shed), alarms(self.wire, pool, told),
+            0, len(late), count - len(late), classes, shed_pairs=revised.num_rows, kept=held,
         )  # fmt: skip
 
     def give(self, advance: Advance, stays: Stays) -> tuple[pa.Table, Reduced]:

@@ -9,6 +9,7 @@ from penstock.core.identity import column_form, expression_form
 from penstock.core.measure import ColumnType
 from penstock.core.side import SideJoin
 from penstock.core.step import StepSpec
+from penstock.core.window import BEGINNING
 
 NEW, OLD = "new", "old"
 EARLIER, LATER = "earlier", "later"
@@ -43,7 +44,9 @@ class LookupSpec(StepSpec):
 
     kind: ClassVar[str] = "lookup"
     by_key: ClassVar[bool] = True
+    takes: ClassVar[bool] = True
     told_by: ClassVar[tuple[str, ...]] = (SEQS[0].name,)
+    made_at: ClassVar[tuple[str, ...]] = tuple(column.name for column in TIMES)
 
     keep: int
     pairs: Pairs
@@ -73,11 +76,23 @@ class LookupSpec(StepSpec):
         """Columns of an observation that the state holds, besides its keys."""
         return self.kept
 
+    def open_after(self, watermark: int) -> int:
+        """As far back as a record on time is compared: of neighbours, anywhere."""
+        if self.reach is None:
+            return BEGINNING
+        return watermark - self.reach - self.window.size
+
     def compared(self, side: str) -> list[Column]:
         """Columns of one of the two records that the condition or its side data ask for."""
         asked = columns_of(self.alarm) | {column for join in self.sides for _, column in join.on}
         every = (*self.keys, *self.observed)
         return [column for column in every if f"{side}.{column.name}" in asked]
+
+    @property
+    def by_arrival(self) -> tuple[str, ...]:
+        """Columns of the newer or the older record."""
+        asked = sorted(columns_of(self.alarm))
+        return tuple(name for name in asked if name.partition(".")[0] in {NEW, OLD})
 
     @property
     def looked_up(self) -> tuple[SideJoin, ...]:

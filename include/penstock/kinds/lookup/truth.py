@@ -80,7 +80,7 @@ def told(
     """What the stream must have said of the records after its epoch's start.
 
     Args:
-        records: all of them.
+        records: all of them, with ``shed$``: whether it was left to the correction.
         every: all their alarms, which the stream need not have told.
         step: the look-up.
         epoch: position of its epoch's start.
@@ -88,13 +88,15 @@ def told(
         keep: holds a frame in memory that is asked for twice.
 
     Returns:
-        What alarms are known by; window, keys and ``arrival_seq`` of late records.
+        What alarms are known by; window, keys, ``arrival_seq`` of late records, and ``shed$``.
     """
     del every
-    side = _sides(records, step)
+    withheld = records.where(F.col("shed$")).select("arrival_seq")
+    given = records.where(~F.col("shed$"))
+    side = _sides(given, step)
     seen = F.struct("arrival_seq", F.unix_micros("event_time").alias("time"))
     walked = F.udf(partial(_walked, step.keep, step.reach, epoch), FINDINGS, useArrow=False)
-    of_keys = records.groupBy(*step.key_names).agg(F.sort_array(F.collect_list(seen)).alias("log$"))
+    of_keys = given.groupBy(*step.key_names).agg(F.sort_array(F.collect_list(seen)).alias("log$"))
     roles = of_keys.select(F.explode(walked("log$")).alias("f$")).select("f$.*")
     roles = keep(roles)
     unknown = roles.where(F.col("role") == UNKNOWN)
@@ -102,9 +104,9 @@ def told(
     held = pairs.join(side("new"), "new_seq").join(side("old"), "old_seq")
     held = _held(held, step, sides)
     late = held.where(F.col("role") == BETWEEN).select("arrival_seq")
-    late = late.unionByName(unknown.select("arrival_seq")).distinct()
+    late = late.unionByName(unknown.select("arrival_seq")).unionByName(withheld).distinct()
     start = F.timestamp_micros(_floor(F.unix_micros("event_time"), step.window.size))
-    where = records.select("arrival_seq", start.alias("window_start"), *step.key_names)
+    where = records.select("arrival_seq", start.alias("window_start"), *step.key_names, "shed$")
     return (
         held.where(F.col("role") == PAIR).select(*_known_by(step)),
         late.join(where, "arrival_seq"),

@@ -183,16 +183,16 @@ def touched(
 ) -> pa.Table:
     """The windows and keys a plan of late records is about: ``window_start`` and the keys.
 
-    Of a step whose answers hang on what is near the late records one by one: ``last_seq``, too.
+    Of a step whose late records only add answers these one by one: ``last_seq``, too.
     """
     at = at or position(tables, step)
-    names = ["window_start", *step.key_names, *(["last_seq"] if step.by_reach else [])]
+    names = ["window_start", *step.key_names, *(["last_seq"] if step.only_adds else [])]
     if at is None:
         return tables.late(step, []).schema.empty_table().select(names)
     told = Spans("last_seq", ((plan.after_seq + 1, plan.through_seq),))
     since = max(frozen(tables).begin_of(step), BEGINNING if plan.since is None else plan.since)
     rows = late_at(tables, step, at, [], told)
-    comes = plan.through_seq > plan.after_seq or not step.by_reach  # what could be paired
+    comes = plan.through_seq > plan.after_seq or not step.by_key  # what could be compared
     if plan.after_seq >= 0 and comes and ever_shed(Table(tables.decisions()), step):
         rows = pa.concat_tables([rows, _still_open(tables, step, plan, at)])
     if not step.by_key:  # nothing can be answered yet; alarms and pairs are told at once

@@ -31,7 +31,7 @@ def sheds_of(decisions: Table, step: StepSpec, after: int) -> tuple[Shed, ...]:
         step: the step.
         after: position before the step's epoch: of what came before it none is shed.
     """
-    if not step.sheds:
+    if not step.withholds:
         return ()
     whose = owner(step.id) if step.above is None else REVISIONS
     rows = [row for row in decisions_of(decisions, whose) if row["what"] == SHED]

@@ -18,6 +18,7 @@ from penstock.core.window import BEGINNING, FOREVER, instant, micros
 from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.log.blocks import newest_seq
 from penstock.lake.log.freezes import frozen
+from penstock.lake.log.revisions import newest_of, revisions
 from penstock.lake.log.side import SideReader
 from penstock.lake.serve.views import View
 from penstock.lake.storage.commit import Table
@@ -117,7 +118,11 @@ class _Log:
         since, until = frame.near[0](step, begin, end)
         spans = Spans("event_time", ((begin, end - 1), (since, until - 1)))
         columns, there = frame.columns(step), pc.field("arrival_seq") <= last
+        if step.above is not None:
+            columns = [*dict.fromkeys([*columns, *step.above.keys])]
         rows = read_table(self.events, columns, there, spans)
+        if step.above is not None:
+            rows = newest_of(rows, revisions(self.events, step.above, last), step.above)
         mapper = frame.mapper(step, NO_MARKS, None, self.sides)
         mapper.take(rows)
         asked = Asked(begin - size, end + size, None, FOREVER, -1, BEGINNING)

@@ -70,7 +70,7 @@ def in_words(tables: Tables, step: StepSpec, at: Position, rows: pa.Table) -> li
         said.append(
             f"{found[1] / found[0]:.2%} of {found[0]:,} candidates compared are pairs told at once"
         )
-    known = balance_at(tables, step, at) if step.sheds else None
+    known = balance_at(tables, step, at) if step.withholds else None
     if known is not None and (known.shed or step.shed is not None):
         counted = "records" if step.by_key else "(record, window) pairs"
         said.append(f"{known.shed:,} of {known.pairs:,} {counted} {step.withheld}")

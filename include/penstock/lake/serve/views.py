@@ -68,7 +68,7 @@ def views(tables: Tables, pipeline: Pipeline) -> dict[str, View]:
             found.setdefault(f"{step.name}_excluded", _excluded(tables, one))
         for ending, view in _further(tables, step, one):
             found.setdefault(f"{step.name}_{ending}", view)
-        if isinstance(pipeline, OverAnswers):
+        if isinstance(pipeline, OverAnswers) and not step.by_key:
             found.setdefault(f"{step.name}_inputs", _inputs(tables, pipeline, step))
     sealed = _sealed(tables)
     events, quarantine = tables.events(pipeline.types), tables.quarantine()

@@ -55,4 +55,5 @@ def tree(pipeline: Pipeline) -> Tree:
 
 
 def _named(pipeline: str, step: StepSpec) -> str:
-    return f"{pipeline}.{step.name}: windows of {spoken(step.window.size)}"
+    each = step.kind if step.by_key else f"windows of {spoken(step.window.size)}"
+    return f"{pipeline}.{step.name}: {each}"

@@ -219,7 +219,7 @@ def _shed(state: StepState, step: StepSpec) -> str | Text:
 
 
 def _pending(state: StepState, step: StepSpec, pipeline: Pipeline) -> Text:
-    waited = "late record" if step.by_reach else "answer"
+    waited = "late record" if step.only_adds else "answer"
     waits = [count(state.pending, waited)] if state.pending else []
     if state.owes:
         waits.append("the answers of all windows from before its start")
