@@ -8,8 +8,9 @@ import pytest
 
 from penstock.kinds.lookup.spec import Pairs
 from penstock.lake.history.position import position
-from penstock.lake.history.standing import answers_in_force
+from penstock.lake.history.standing import answers_in_force, standing, timely_answers
 from penstock.lake.ingest import door as door_module
+from penstock.lake.serve.revisions import answers
 from penstock.lake.storage import read
 from penstock.spark import scan
 from tests import lookup_model as model
@@ -85,6 +86,11 @@ def test_corrections_add_what_was_missed_and_take_back_what_was_refuted(
     assert lake.correct() >= 0
     final = model.true_pairs(logged(lake), lake.step.pairs.value)
     assert alarms(answers_in_force(lake.tables, lake.step)) == final
+    shown = answers(lake.tables, standing(lake.tables, lake.step), lake.pipeline, {}, 3)
+    told = alarms(timely_answers(lake.tables, lake.step))
+    assert shown.count == len(final), "what was taken back is in force no more"
+    assert shown.taken_back >= len(told - final)
+    assert shown.count + shown.taken_back == shown.timely + shown.history + shown.only_late
     assert not lake.correct(recheck=True), "what was not touched is right"
 
 

@@ -1,4 +1,4 @@
-"""Look-ups, joins and newest records over answers on real Spark: streams, audits, planted faults."""
+"""Look-ups, joins and newest records over answers on real Spark: audits and planted faults."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -61,6 +61,7 @@ class Answers:
         history: answers that the preload gave.
         only_late: answers that a correction gave first: no record had come in time.
         changed: of the timely and preloaded answers, those that now say something else.
+        taken_back: answers that are no more: late records have refuted them.
     """
 
     newest: tuple[Shown, ...]
@@ -70,6 +71,7 @@ class Answers:
     history: int
     only_late: int
     changed: int
+    taken_back: int
 
 
 def answers(
@@ -92,7 +94,7 @@ def answers(
         ConfigError: no such key column, or a value its type does not allow.
     """
     if shown is None:
-        return Answers((), (), 0, 0, 0, 0, 0)
+        return Answers((), (), 0, 0, 0, 0, 0, 0)
     step = shown.step
     with _asked(tables, shown, pipeline, keys) as connection:
         by = pair(step)
@@ -106,7 +108,8 @@ def answers(
         count, *counts = connection.sql(
             "SELECT count(*), count(*) FILTER (first_reason = 'speed'),"
             " count(*) FILTER (first_reason = 'backfill'),"
-            " count(*) FILTER (first_reason IS NULL), count(*) FILTER (changed) FROM again"
+            " count(*) FILTER (first_reason IS NULL), count(*) FILTER (changed),"
+            " count(*) FILTER (n_records = 0) FROM again"
         ).fetchall()[0]
         newest = _newest(connection, step, limit, once + count)
         repaired = connection.sql(
@@ -116,7 +119,7 @@ def answers(
     return Answers(
         tuple(_shown(row, step) for row in newest.to_pylist()),
         tuple(_shown(row, step) for row in repaired.to_pylist()),
-        once + count,
+        once + count - counts[-1],
         once + counts[0],
         *counts[1:],
     )

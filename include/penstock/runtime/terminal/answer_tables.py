@@ -51,14 +51,15 @@ class Wanted:
 def show_found(found: Answers, step: Definition, wanted: Wanted, out: Console) -> None:
     """Say how many answers there are, and show some: repaired ones, then the newest."""
     of = ", ".join(f"{name} = {text}" for name, text in wanted.keys.items())
+    gone = f", {found.taken_back:,} taken back" if found.taken_back else ""
     counts = (
-        f"  {count(found.count, 'answer')}{' of ' + of if of else ''} in force:"
+        f"  {count(found.count, 'answer')}{' of ' + of if of else ''} in force{gone}:"
         f" {found.timely:,} given in time, {found.history:,} from the history,"
         f" {found.only_late:,} from late records only. Late records changed {found.changed:,}."
     )
     out.print()
     out.print(Text(counts))
-    if not found.count:
+    if not found.newest:
         return
     if found.repaired:
         title = "Repaired by correction, newest windows first (UTC)"

@@ -168,7 +168,7 @@ def _state(state: StepState, step: StepSpec, pipeline: Pipeline) -> Table:
         watermark = "no record seen yet"
     elif not step.by_key:
         watermark = f"{at(instant(mark))}: windows that end by then are answered"
-    elif step.by_reach:
+    elif step.only_adds:
         watermark = f"{at(instant(mark))}: what is older is late"
     else:
         watermark = at(instant(mark))
