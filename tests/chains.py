@@ -62,6 +62,11 @@ class Over:
         (name,) = self.pipeline.queries
         return LocalQuery(self.tables, self.pipeline, name, self.clock, **options)
 
+    def forget(self, what: str = "all") -> None:
+        """Its checkpoint is lost, or a part of it."""
+        (name,) = self.pipeline.queries
+        lose_memory(path_of(newest_checkpoint(self.tables, name).uri), what)
+
     def correct(self) -> int:
         """Plan and correct; returns the answers appended."""
         planner = Planner(self.tables, self.step, self.clock, "r")
@@ -213,9 +218,7 @@ class Chains(World):
             elif position(one.tables, one.step) is not None:
                 one.correct()
             if self.draw.random() < 0.1:
-                (name,) = one.pipeline.queries
-                checkpoint = path_of(newest_checkpoint(one.tables, name).uri)
-                lose_memory(checkpoint, self.draw.choice(["newest", "offsets", "commits", "all"]))
+                one.forget(self.draw.choice(["newest", "offsets", "commits", "all"]))
 
     def add(self) -> None:
         """The next step."""
