@@ -69,7 +69,9 @@ class Case:
 
 PAIR = ("new_seq", "old_seq")
 CASES = {
-    "all": Case(_moved("all", within=f"PT{model.REACH}M", keep={"last": 8}), PAIR, _all_or_neighbours("all")),
+    "all": Case(
+        _moved("all", within=f"PT{model.REACH}M", keep={"last": 8}), PAIR, _all_or_neighbours("all")
+    ),
     "consecutive": Case(_moved("consecutive"), PAIR, _all_or_neighbours("consecutive")),
     "join": Case(
         {"kind": "join", "on": ["site"], "within": "PT2M", "shift": "PT4M",
