@@ -75,9 +75,14 @@ def test_streams_corrections_and_audits(quick: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def begun(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake whose lowest step is answered and corrected; copy it."""
-    lake = based(tmp_path_factory.mktemp("begun"))
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Copy it."""
+    return answered(tmp_path_factory.mktemp("begun"))
+
+
+def answered(home: Path) -> Lake:
+    """A lake whose lowest step is answered and corrected."""
+    lake = based(home)
     lake.query()
     lake.ingest()
     lake.query().run()

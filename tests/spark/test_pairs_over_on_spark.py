@@ -14,7 +14,7 @@ from tests.chains import Over
 from tests.forgery import Forger
 from tests.lakes import Lake
 from tests.pairs_over import CASES
-from tests.spark.test_chains_on_spark import based, later, streamed
+from tests.spark.test_chains_on_spark import answered, based, later, streamed
 
 pytestmark = pytest.mark.spark
 Row = dict[str, Any]
@@ -46,13 +46,8 @@ def test_streams_corrections_and_audits(name: str, quick: SparkSession, tmp_path
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake whose step is answered and corrected."""
-    lake = based(tmp_path_factory.mktemp("begun"))
-    lake.query()
-    lake.ingest()
-    lake.query().run()
-    lake.correct()
-    return lake
+    """Copy it."""
+    return answered(tmp_path_factory.mktemp("begun"))
 
 
 def changed(rows: list[Row]) -> list[Row]:

@@ -123,7 +123,7 @@ def without_slack(content: dict[Any, Any], pipeline: Any, lines: Lines) -> list[
     for name, step in (steps if isinstance(steps, dict) else {}).items():
         if not isinstance(step, dict):
             continue
-        for key in UNSAID.keys() & step.keys():
+        for key in (name for name in UNSAID if name in step):
             where: Loc = ("steps", name, key)
             del step[key]
             found.append(ConfigProblem(pipeline, line_in(where, lines), dots(where), UNSAID[key],

@@ -64,7 +64,7 @@ class AlarmComparison(Comparison):
         del found
         return given.where(inside("window_start", self.scope))
 
-    def _waits_above(self, both: DataFrame) -> DataFrame:
+    def _with_waits(self, both: DataFrame) -> DataFrame:
         """Alarms with whether what they are made of waits for a correction (``above$``)."""
         return both.withColumn("above$", F.lit(False))
 
@@ -86,7 +86,7 @@ class AlarmComparison(Comparison):
         )
         keys = [*step.key_names]
         both = both.join(waits, keys, "left") if keys else both.crossJoin(waits)
-        both = self._waits_above(both)
+        both = self._with_waits(both)
         pending, since = F.col("waits_since$").isNotNull(), F.col("waits_since$")
         pending |= F.col("above$")
         if step.withholds:

@@ -36,7 +36,7 @@ class OverComparison(Comparison):
 
     def _truth(self) -> DataFrame:
         """As of any step: what is counted, of its log; values, of what that must hold."""
-        by, made_of = ["window_start", *self.step.key_names], self._composed()
+        by, made_of = ["window_start", *self.step.key_names], composed(self)
         if WHICH in {value.name for value in self.step.values}:
             made_of = numbered(made_of, self._found(), self.step)
         exact = _answered(made_of, self.step).where(inside("window_start", self.scope))
@@ -45,12 +45,6 @@ class OverComparison(Comparison):
     def _waits_above(self) -> Column:
         return F.coalesce(WAITS, F.lit(False))
 
-    def _composed(self) -> DataFrame:
-        """What the step's records must be."""
-        return Composed(self.frames, self.step).records_of(
-            self.pipeline, self.tables, self.at, self.scope.reach()
-        )
-
 
 class OverAlarms(AlarmComparison):
     """Of a step that compares answers of another one with each other."""
@@ -58,9 +52,7 @@ class OverAlarms(AlarmComparison):
     def _every(self, found: DataFrame, given: DataFrame) -> DataFrame:
         """Of what the log must hold; records are known by where it has the newest of each."""
         del given
-        composed = Composed(self.frames, self.step)
-        runs = self.scope.reach()
-        exact = composed.records_of(self.pipeline, self.tables, self.at, runs)
+        exact = composed(self)
         for column in self.step.required:
             exact = exact.where(F.col(column.name).isNotNull())
         exact = self.frames.keep(numbered(exact, found, self.step))
@@ -68,7 +60,7 @@ class OverAlarms(AlarmComparison):
         self.waiting = exact.where(F.col(WAITS)).groupBy(*self.step.key_names).agg(at)
         return self._alarms_of(exact.withColumn("shed$", F.lit(False)))[0]
 
-    def _waits_above(self, both: DataFrame) -> DataFrame:
+    def _with_waits(self, both: DataFrame) -> DataFrame:
         """Where something waits between the two records, or one of them does."""
         keys = [*self.step.key_names]
         times = [F.unix_micros(F.coalesce(name, f"found${name}")) for name in self.step.made_at]
@@ -97,21 +89,17 @@ def numbered(made_of: DataFrame, found: DataFrame, step: StepSpec) -> DataFrame:
     return both.drop("newest$", *(f"{name}$" for name in known))
 
 
-class Composed:
-    """Makes what the records of a step over answers must be, from the events."""
+def composed(one: Comparison) -> DataFrame:
+    """What the records of a compared step must be: event time, columns, ``WAITS``."""
+    runs = one.scope.reach()
+    return _Composed(one.frames, one.step).records(one.pipeline, one.tables, one.step, one.at, runs)
+
+
+class _Composed:
+    """Goes from a step's records up to the events that they are made of."""
 
     def __init__(self, frames: Frames, step: StepSpec) -> None:
         self.frames, self.step = frames, step
-
-    def records_of(
-        self, pipeline: Pipeline, tables: Tables, at: Position, runs: Sequence[Run]
-    ) -> DataFrame:
-        """Those of some windows; the arguments of ``_made_of``."""
-        assert isinstance(pipeline, OverAnswers)  # noqa: S101
-        made_of = self._made_of(pipeline, tables, at, runs)
-        if self.step.where is not None:
-            made_of = made_of.where(F.expr(to_sql(self.step.where)))
-        return made_of
 
     def _made_of(
         self, pipeline: OverAnswers, tables: Tables, at: Position, runs: Sequence[Run]
@@ -128,16 +116,16 @@ class Composed:
         there = as_taken(source, above, taken_at(tables, at.sealed.block))
         size, own = self.step.window.size, above.window.size
         wider = [(first - own + 1, last + size) for first, last in runs]
-        found = _answered(self._records(pipeline.other, source, above, there, wider), above)
+        found = _answered(self.records(pipeline.other, source, above, there, wider), above)
         closed = F.unix_micros("window_start") + F.lit(own) <= F.lit(there.sealed.state.watermark)
         found = _waiting(self.frames, found.where(closed), source, above, there)
         last = F.timestamp_micros(F.unix_micros("window_start") + F.lit(own - 1))
         return found.withColumn("event_time", last).select("event_time", *pipeline.types, WAITS)
 
-    def _records(
+    def records(
         self, pipeline: Pipeline, tables: Tables, step: StepSpec, at: Position, runs: Sequence[Run]
     ) -> DataFrame:
-        """What a step above reads, of some of its windows."""
+        """What a step reads, of some of its windows."""
         if isinstance(pipeline, OverAnswers):
             found = self._made_of(pipeline, tables, at, runs)
             return found if step.where is None else found.where(F.expr(to_sql(step.where)))
