@@ -36,9 +36,10 @@ class AlarmComparison(Comparison):
     def rows(self) -> DataFrame:
         """What stands beside what must, with what still waits and what is wrong."""
         step, at, keep = self.step, self.at, self.frames.keep
-        found = keep(self._found())
+        found = self.found
         given, fails = self._alarms_of(found)
-        every, given = self._every(found, given), given.where(inside("window_start", self.scope))
+        given = given.where(inside("window_start", self.scope))
+        every = self._every(given)
         must, late = truth_of(step).told(found, given, step, at.epoch.seq, self.sides, keep)
         return (
             self._alarms(every, must)
@@ -55,14 +56,18 @@ class AlarmComparison(Comparison):
         return truth_of(self.step).alarms(found, self.step, sides, keep, marks, ends)
 
     @cached_property
+    def found(self) -> DataFrame:
+        """Its records, held in memory."""
+        return self.frames.keep(self._found())
+
+    @cached_property
     def sides(self) -> dict[str, DataFrame]:
         """Its side data."""
         return sides_of(self.frames, self.tables, self.step)
 
-    def _every(self, found: DataFrame, given: DataFrame) -> DataFrame:
+    def _every(self, given: DataFrame) -> DataFrame:
         """All alarms that there must be; ``given``: of the records that were found."""
-        del found
-        return given.where(inside("window_start", self.scope))
+        return given
 
     def _with_waits(self, both: DataFrame) -> DataFrame:
         """Alarms with whether what they are made of waits for a correction (``above$``)."""

@@ -6,7 +6,7 @@ Windows in which some step above waits for a correction are not compared: their 
 """
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import cached_property, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -49,23 +49,27 @@ class OverComparison(Comparison):
 class OverAlarms(AlarmComparison):
     """Of a step that compares answers of another one with each other."""
 
-    def _every(self, found: DataFrame, given: DataFrame) -> DataFrame:
-        """Of what the log must hold; records are known by where it has the newest of each."""
-        del given
+    @cached_property
+    def exact(self) -> DataFrame:
+        """What the log must hold; records are known by where it has the newest of each."""
         exact = composed(self)
         for column in self.step.required:
             exact = exact.where(F.col(column.name).isNotNull())
-        exact = self.frames.keep(numbered(exact, found, self.step))
-        at = F.collect_list(F.unix_micros("event_time")).alias(WAITS)
-        self.waiting = exact.where(F.col(WAITS)).groupBy(*self.step.key_names).agg(at)
-        return self._alarms_of(exact.withColumn("shed$", F.lit(False)))[0]
+        return self.frames.keep(numbered(exact, self.found, self.step))
+
+    def _every(self, given: DataFrame) -> DataFrame:
+        """Of what the log must hold."""
+        del given
+        return self._alarms_of(self.exact.withColumn("shed$", F.lit(False)))[0]
 
     def _with_waits(self, both: DataFrame) -> DataFrame:
         """Where something waits between the two records, or one of them does."""
         keys = [*self.step.key_names]
         times = [F.unix_micros(F.coalesce(name, f"found${name}")) for name in self.step.made_at]
         low, high = F.least(*times), F.greatest(*times)
-        both = both.join(self.waiting, keys, "left") if keys else both.crossJoin(self.waiting)
+        at = F.collect_list(F.unix_micros("event_time")).alias(WAITS)
+        waiting = self.exact.where(F.col(WAITS)).groupBy(*keys).agg(at)
+        both = both.join(waiting, keys, "left") if keys else both.crossJoin(waiting)
         waits = F.exists(WAITS, lambda at: at.between(low, high))
         return both.withColumn(WAITS, F.coalesce(waits, F.lit(False)))
 
@@ -80,41 +84,42 @@ def numbered(made_of: DataFrame, found: DataFrame, step: StepSpec) -> DataFrame:
     """
     assert step.above is not None  # noqa: S101
     known = ["event_time", *step.above.keys]
-    newest = found.groupBy(*known).agg(F.max("arrival_seq").alias("newest$"))
+    newest = found.groupBy(*known).agg(F.max(WHICH).alias("newest$"))
     newest = newest.select("newest$", *(F.col(name).alias(f"{name}$") for name in known))
     same = (F.col(name).eqNullSafe(F.col(f"{name}$")) for name in known)
     both = made_of.join(newest, reduce(lambda a, b: a & b, same), "left")
     nowhere = F.lit(-1) - F.monotonically_increasing_id()
-    both = both.withColumn("arrival_seq", F.coalesce("newest$", nowhere))
+    both = both.withColumn(WHICH, F.coalesce("newest$", nowhere))
     return both.drop("newest$", *(f"{name}$" for name in known))
 
 
 def composed(one: Comparison) -> DataFrame:
     """What the records of a compared step must be: event time, columns, ``WAITS``."""
     runs = one.scope.reach()
-    return _Composed(one.frames, one.step).records(one.pipeline, one.tables, one.step, one.at, runs)
+    return _Composed(one.frames).records(one.pipeline, one.tables, one.step, one.at, runs)
 
 
 class _Composed:
     """Goes from a step's records up to the events that they are made of."""
 
-    def __init__(self, frames: Frames, step: StepSpec) -> None:
-        self.frames, self.step = frames, step
+    def __init__(self, frames: Frames) -> None:
+        self.frames = frames
 
     def _made_of(
-        self, pipeline: OverAnswers, tables: Tables, at: Position, runs: Sequence[Run]
+        self, pipeline: OverAnswers, tables: Tables, size: int, at: Position, runs: Sequence[Run]
     ) -> DataFrame:
         """What the records of some windows must be: event time, columns, ``WAITS``.
 
         Args:
             pipeline: whose.
             tables: its tables.
+            size: of the windows, us.
             at: position of a step of its.
             runs: first and last starts of the windows, us.
         """
         above, source = pipeline.over, Tables(tables.lake, pipeline.other.log)
         there = as_taken(source, above, taken_at(tables, at.sealed.block))
-        size, own = self.step.window.size, above.window.size
+        own = above.window.size
         wider = [(first - own + 1, last + size) for first, last in runs]
         found = _answered(self.records(pipeline.other, source, above, there, wider), above)
         closed = F.unix_micros("window_start") + F.lit(own) <= F.lit(there.sealed.state.watermark)
@@ -127,7 +132,7 @@ class _Composed:
     ) -> DataFrame:
         """What a step reads, of some of its windows."""
         if isinstance(pipeline, OverAnswers):
-            found = self._made_of(pipeline, tables, at, runs)
+            found = self._made_of(pipeline, tables, step.window.size, at, runs)
             return found if step.where is None else found.where(F.expr(to_sql(step.where)))
         scope = Scope([(0, 0)], at.sealed.state.watermark, [], [], starts=tuple(runs))
         found = records(self.frames, tables, pipeline.types, step, at, scope)

@@ -154,7 +154,7 @@ def epoch_of(epoch: Generation) -> list[Any]:
 def decisions_digest(tables: Tables, step: StepSpec, before: int) -> str:
     """Of what was decided of a step's slack and shedding, in force before a block."""
     changes = [c for c in slack_changes(tables, step.id) if c.block < before]
-    shed = decisions_of(Table(tables.decisions()), owner(step.id)) if step.withholds else []
+    shed = decisions_of(Table(tables.decisions()), owner(step.id)) if step.sheds else []
     said = [(row["block"], row["value"]) for row in shed if row["what"] == SHED]
     text = json.dumps([
         *((c.block, c.spec.to_text()) for c in changes),

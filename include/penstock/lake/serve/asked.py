@@ -18,7 +18,7 @@ from penstock.core.window import BEGINNING, FOREVER, instant, micros
 from penstock.kinds.frame import Asked, frame_of
 from penstock.lake.log.blocks import newest_seq
 from penstock.lake.log.freezes import frozen
-from penstock.lake.log.revisions import newest_of, revisions
+from penstock.lake.log.revisions import known_by, newest_of, revisions
 from penstock.lake.log.side import SideReader
 from penstock.lake.serve.views import View
 from penstock.lake.storage.commit import Table
@@ -103,8 +103,10 @@ class _Log:
             return
         cuts = times[:: max(len(times) // (1 + len(times) // AT_ONCE), 1)]
         edges = [*np.unique(cuts).tolist(), int(times[-1]) + 1]
+        above = self.step.above
+        revised = None if above is None else revisions(self.events, above, last)
         for begin, end in pairwise(edges):
-            yield self._found(last, begin, end)
+            yield self._found(last, begin, end, revised)
 
     def _times(self, last: int, low: int | None, high: int | None) -> np.ndarray:
         ends = BEGINNING if low is None else low, FOREVER if high is None else high
@@ -112,17 +114,16 @@ class _Log:
         rows = read_table(self.events, ["event_time"], pc.field("arrival_seq") <= last, span)
         return np.sort(np.asarray(pc.cast(rows["event_time"], pa.int64())))
 
-    def _found(self, last: int, begin: int, end: int) -> pa.Table:
+    def _found(self, last: int, begin: int, end: int, revised: pa.Table | None) -> pa.Table:
         step, frame, size = self.step, self.frame, self.step.window.size
         assert frame.near is not None  # noqa: S101  of a join
         since, until = frame.near[0](step, begin, end)
         spans = Spans("event_time", ((begin, end - 1), (since, until - 1)))
         columns, there = frame.columns(step), pc.field("arrival_seq") <= last
-        if step.above is not None:
-            columns = [*dict.fromkeys([*columns, *step.above.keys])]
-        rows = read_table(self.events, columns, there, spans)
-        if step.above is not None:
-            rows = newest_of(rows, revisions(self.events, step.above, last), step.above)
+        known = [] if step.above is None else known_by(step.above)
+        rows = read_table(self.events, [*dict.fromkeys([*columns, *known])], there, spans)
+        if step.above is not None and revised is not None:
+            rows = newest_of(rows, revised, step.above)
         mapper = frame.mapper(step, NO_MARKS, None, self.sides)
         mapper.take(rows)
         asked = Asked(begin - size, end + size, None, FOREVER, -1, BEGINNING)
