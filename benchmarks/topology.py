@@ -37,7 +37,7 @@ from steps import memory
 
 from penstock.config.guest import Guest
 from penstock.config.pipeline import Pipeline
-from penstock.config.shares import shared
+from penstock.config.shares import Shares, shared
 from penstock.core.batch_size import Bounds
 from penstock.core.clock import SystemClock
 from penstock.core.errors import TerminalError
@@ -97,7 +97,7 @@ class Log:
         """Let these run, too; seconds until each has sealed."""
         before = {each.name for each in guests}
         kept = [each for each in self.linked if each.name not in before]
-        shared([*kept, *guests], [])
+        shared([*kept, *guests], Shares())
         began, self.linked = time.monotonic(), [*kept, *guests]
         waits = {step.id for each in guests for step in each.specs}
         for run in waits:
@@ -258,7 +258,7 @@ def burnt(home: Path, records: int, pipelines: int, *, equal: bool) -> dict[str,
     """Processor seconds of all processes for a sealed log, after the first micro-batch."""
     pipeline, tables = measuring.pipeline_in(home, latency.PIPELINE)
     guests = [guest_of(pipeline, f"g{n}", 7 if equal else 7 + n) for n in range(pipelines)]
-    shared([pipeline, *guests], [])
+    shared([pipeline, *guests], Shares())
     steps = {step.id: step for each in guests for step in each.specs}
     registry = Registry(tables, SystemClock(), pipeline)
     for step in steps.values():

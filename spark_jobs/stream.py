@@ -21,8 +21,8 @@ def stream(request: JobRequest, settings: Settings) -> Outcome:
     pipeline = pipeline_of(request, settings)
     tables = Tables(settings.lake_uri, pipeline.log)
     with (
-        Heart(StreamPaths(settings.streams, pipeline.name)) as heart,
-        open_session(f"stream__{pipeline.name}", settings_of_a_stream(settings)) as spark,
+        Heart(StreamPaths(settings.streams, pipeline.log)) as heart,
+        open_session(f"stream__{pipeline.log}", settings_of_a_stream(settings)) as spark,
     ):
         require_alike(spark, settings)
         clock = SystemClock()
@@ -32,7 +32,7 @@ def stream(request: JobRequest, settings: Settings) -> Outcome:
         )  # fmt: skip
         with watched(spark, tables, settings, clock, lambda: host.progress):
             host.run()
-        return {"pipeline": pipeline.name, "stopped": heart.should_stop()}
+        return {"pipeline": pipeline.log, "stopped": heart.should_stop()}
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Over:
 
     @property
     def tables(self) -> Tables:
-        return Tables(str(self.home / "lake"), self.pipeline.name)
+        return Tables(str(self.home / "lake"), self.pipeline.log)
 
     @property
     def step(self) -> StepSpec:

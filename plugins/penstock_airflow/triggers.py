@@ -103,7 +103,7 @@ class StreamTrigger(BaseTrigger):
             self.log.warning("stream %s: %s; trying again", self.pipeline, wrong)
 
     def _look(self) -> TriggerEvent | None:
-        paths = self._paths
+        meant, paths = self._meant(), self._paths
         now = control.status(paths)
         self._tell(now)
         self._tell_stage(now)
@@ -117,12 +117,20 @@ class StreamTrigger(BaseTrigger):
             return TaskFailedEvent(xcoms={"stream": _report(now)})
         elif now.state == "stopped":
             return self._after_stop(now)
-        elif now.state != "stopping" and self._is_outdated(now):
+        elif now.state != "stopping" and self._is_outdated(now, meant):
             self.log.info("stream %s: its definition changed: restarting it", self.pipeline)
             control.request_stop(paths, "respec")
         elif now.state != "stopping":
             self._stay_linked()
         return None
+
+    def _meant(self) -> StreamSpec:
+        """What should run; first of all: it may stand on another log by now."""
+        before, meant = self._stream, self._spec()
+        if self._stream != before:
+            self.log.info("stream %s: stands on the log %s now", self.pipeline, self._stream)
+            self._ensure()
+        return meant
 
     def _stay_linked(self) -> None:
         """A former try's end may have unlinked what goes on for others; or ours comes now."""
@@ -168,9 +176,8 @@ class StreamTrigger(BaseTrigger):
     def _wanted(self) -> bool:
         return not self._unwanted.is_set()
 
-    def _is_outdated(self, now: StreamStatus) -> bool:
+    def _is_outdated(self, now: StreamStatus, meant: StreamSpec) -> bool:
         """Not while the pipeline file has never been valid: then nothing better is known."""
-        meant = self._spec()
         return self._digest is not None and now.identity != meant.identity
 
     def _tell(self, now: StreamStatus) -> None:

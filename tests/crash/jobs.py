@@ -163,7 +163,7 @@ def _share(settings: Settings) -> None:
     (beside / "b.yaml").write_text("source: {pipeline: a}\n" + SHARED[SHARED.index("steps") :])
     known = catalog_to_run(settings)
     assert [step.id for each in known.pipelines for step in each.specs] == ["s", "s"]
-    assert len(shares_of(settings)) >= len(known.every)
+    assert len(shares_of(settings).runs) >= len(known.every)
     _edit(settings.model_copy(update={"approve": True}), beside / "b.yaml")
 
 

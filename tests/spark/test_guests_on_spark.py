@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.config.pipeline import TOGETHER
-from penstock.config.shares import shared
+from penstock.config.shares import Shares, shared
 from penstock.core.batch_size import Bounds
 from penstock.lake.history.generation import generations
 from penstock.lake.history.standing import ever_run
@@ -96,7 +96,7 @@ def test_equal_steps_run_once_and_go_on_for_whoever_is_left(
     lake = log_of(tmp_path)
     first, second = guest(lake, "g", "codes"), guest(lake, "h", "codes")
     every = [lake.pipeline, first.pipeline, second.pipeline]
-    known = shared(every, [])
+    known = shared(every, Shares())
     assert second.step.id == first.step.id == "g.s"
     linked = [first.pipeline]
     pulse = RecordingPulse()

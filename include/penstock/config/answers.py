@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from penstock.config.intake import Definition, Intake
 from penstock.config.linked import LinkedPipeline, OfPipeline, near, problem
@@ -15,6 +15,7 @@ from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 from penstock.core.expression import columns_of
 from penstock.core.measure import ColumnType
 from penstock.core.step import Above, StepSpec
+from penstock.core.version import pipeline_of
 
 COUNT = "n_records"
 OWN = {"source", "columns"}
@@ -40,6 +41,7 @@ class OverAnswers(LinkedPipeline):
 
     source: Answers = Field(description="Whose answers its records are.")
     event_time: Literal["window_end"] = Field(default="window_end", exclude=True)
+    _log: str = PrivateAttr(default="")
 
     @field_validator(*(Intake.model_fields.keys() - OWN), mode="before")
     @classmethod
@@ -55,6 +57,21 @@ class OverAnswers(LinkedPipeline):
             ConfigError: nobody has said of which pipeline that is.
         """
         return self.other.spec(self.source.step)
+
+    @property
+    def log(self) -> str:
+        """That of its own name, unless it was told to stand on another one."""
+        return self._log or super().log
+
+    def link(self, other: Pipeline) -> None:
+        """As of any other; which log it stands on is to be said again."""
+        super().link(other)
+        self._log = ""
+
+    def stand_on(self, log: str) -> None:
+        """Say which log has the answers that it takes (``config.feeds``)."""
+        self._log, self._specs = log, None
+        self.__dict__.pop("own_specs", None)
 
     @property
     def types(self) -> dict[str, ColumnType]:
@@ -81,8 +98,10 @@ class OverAnswers(LinkedPipeline):
         return []
 
     def placed(self, step: StepSpec) -> StepSpec:
-        """It knows whose answers it takes."""
-        return replace(step, above=Above(self.over.fingerprint, self.over.key_names))
+        """It knows whose answers it takes, and on another's log the name of its pipeline."""
+        name = pipeline_of(self.name)
+        above = Above(self.over.fingerprint, self.over.key_names)
+        return replace(step, above=above, guest="" if self.log == name else name)
 
     @property
     def definitions(self) -> dict[str, Definition]:
@@ -95,11 +114,15 @@ class OverAnswers(LinkedPipeline):
         content = self.model_dump_json(exclude={"snapshots": True}) + self.over.fingerprint
         return digest_of(content)
 
-    @cached_property
+    @property
     def log_digest(self) -> str:
-        """Names whose answers its log holds, and which columns of them."""
-        content = self.model_dump_json(include={"source", "columns", "micro_batch"})
-        return digest_of(content + self.over.fingerprint)
+        """Names whose answers its log holds, and which columns of them: of one run, whoever asks.
+
+        Logs of equal digests are the same.
+        """
+        said = self.model_dump_json(include={"micro_batch"})
+        over = f"{self.other.log} {self.over.id} {self.over.fingerprint}"
+        return digest_of(f"{over} {sorted(self.types.items())} {said}")
 
 
 def columns_of_answers(step: StepSpec) -> dict[str, ColumnType]:

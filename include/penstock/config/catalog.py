@@ -131,6 +131,20 @@ class Catalog:
                 return pipeline
         raise UnknownPipelineError(name, tuple(p.name for p in self.pipelines))
 
+    def of_log(self, log: str, digest: str | None = None) -> Pipeline:
+        """A pipeline that says what a log is: its own, or one of those that stand on its answers.
+
+        Args:
+            log: its name.
+            digest: of what a job was scheduled for; none: whatever it is.
+
+        Raises:
+            UnknownPipelineError, ConfigDriftError: as ``pipeline``.
+        """
+        here = (each.name for each in self.pipelines
+                if each.log == log and isinstance(each, OverAnswers))  # fmt: skip
+        return self.pipeline(min(here, key=lambda name: (name != log, name), default=log), digest)
+
 
 def file_state(folder: Path) -> tuple[tuple[str, int, int], ...]:
     """Changes when a pipeline file does; much cheaper than reading them."""

@@ -3,7 +3,7 @@
 A run is what a stream host runs and tables hold. A step has one of its own, by its own name, unless
 another step on its log means the same already: then it shares that one's (EMR, JSP). Whoever edits
 or leaves changes nothing for the others: they keep their run. So it is remembered which run each
-step has, in a file beside the definitions in force.
+step has, in a file beside the definitions in force, and on which log pipelines over answers stand.
 """
 
 import fcntl
@@ -17,6 +17,8 @@ from itertools import chain, count
 from operator import itemgetter
 from pathlib import Path
 
+from penstock.config.answers import OverAnswers
+from penstock.config.feeds import Lodging, floor, lodged, runs_of
 from penstock.config.model import digest_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -45,24 +47,50 @@ class Share:
     meaning: str
 
 
-def shared(pipelines: Iterable[Pipeline], known: Sequence[Share]) -> list[Share]:
-    """Give each step its run.
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What is remembered.
+
+    Attributes:
+        runs: which each step has.
+        logs: on which pipelines over answers stand, or stood.
+    """
+
+    runs: tuple[Share, ...] = ()
+    logs: tuple[Lodging, ...] = ()
+
+
+def shared(pipelines: Iterable[Pipeline], known: Shares) -> Shares:
+    """Give each step its run, and each pipeline over answers its log.
 
     Args:
-        pipelines: all there are; they know their runs from then on.
+        pipelines: all there are; they know their runs and logs from then on.
         known: what holds so far; of pipelines and steps that are gone, too.
 
     Returns:
         What holds now.
     """
-    logs = defaultdict[str, list[Pipeline]](list)
+    floors = defaultdict[int, list[Pipeline]](list)
     for pipeline in pipelines:
-        logs[pipeline.log].append(pipeline)
-    found = [share for share in known if share.log not in logs]
-    for log, some in logs.items():
-        some.sort(key=lambda each: (each.name != log, each.name))
-        found += _of_a_log(some, [share for share in known if share.log == log])
-    return sorted(found, key=lambda share: (share.log, share.pipeline, share.step))
+        floors[floor(pipeline)].append(pipeline)
+    lodgings, runs = known.logs, dict[str, str]()
+    found, there = list[Share](), set[str]()
+    for number in sorted(floors):  # what is above is known by what is below
+        over = [each for each in floors[number] if isinstance(each, OverAnswers)]
+        lodgings = lodged(over, lodgings, runs)
+        logs = defaultdict[str, list[Pipeline]](list)
+        for pipeline in floors[number]:
+            logs[pipeline.log].append(pipeline)
+        for log, some in logs.items():
+            some.sort(key=lambda each: (each.name != log, each.name))
+            found += _of_a_log(some, [share for share in known.runs if share.log == log])
+        runs |= runs_of(floors[number])
+        there |= logs.keys()
+    found += [share for share in known.runs if share.log not in there]
+    return Shares(
+        tuple(sorted(found, key=lambda share: (share.log, share.pipeline, share.step))),
+        tuple(sorted(lodgings, key=lambda each: (each.log, each.pipeline))),
+    )
 
 
 def _of_a_log(pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Share]:
@@ -134,12 +162,12 @@ def _meaning(pipeline: Pipeline, step: StepSpec) -> str:
     return digest_of(f"{step.fingerprint} {step.slack.to_text()} {step.shed} {apart}")
 
 
-def shares_of(settings: Settings) -> list[Share]:
+def shares_of(settings: Settings) -> Shares:
     """What is remembered."""
     return shares_in(shares_file(settings))
 
 
-def shares_in(file: Path) -> list[Share]:
+def shares_in(file: Path) -> Shares:
     """What a file says; nothing if there is none.
 
     Raises:
@@ -148,10 +176,15 @@ def shares_in(file: Path) -> list[Share]:
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return []
+        return Shares()
     try:
-        return [Share(**each) for each in json.loads(text)]
-    except (ValueError, TypeError) as broken:
+        said = json.loads(text)
+        said = said if isinstance(said, dict) else {"runs": said}  # it has none of logs
+        return Shares(
+            tuple(Share(**each) for each in said["runs"]),
+            tuple(Lodging(**each) for each in said.get("logs", ())),
+        )
+    except (ValueError, TypeError, KeyError) as broken:
         raise ConfigError(
             f"{file} is damaged: {broken}. Put it back from a backup, where it is below"
             " at-N/pipelines; if there is none, delete it: steps that share a run, or have another"
@@ -172,11 +205,11 @@ def changing(settings: Settings) -> Iterator[None]:
         os.close(descriptor)
 
 
-def remember(settings: Settings, shares: Sequence[Share]) -> None:
+def remember(settings: Settings, shares: Shares) -> None:
     """Replace what is remembered, if it is something else; within ``changing``."""
-    if [*shares] == shares_of(settings):
+    if shares == shares_of(settings):
         return
-    content = json.dumps([asdict(share) for share in shares], indent=1)
+    content = json.dumps(asdict(shares), indent=1)
     reached("before shares")
     write_whole(shares_file(settings), content.encode())
     reached("after shares")

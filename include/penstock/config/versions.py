@@ -52,8 +52,8 @@ def fits(version: Pipeline, in_force: Pipeline) -> bool:
 
 def _log_of(pipeline: Pipeline) -> list[str]:
     """What a file says of its log, but for keys: these are the steps'."""
-    said = [pipeline.log, pipeline.model_dump_json(include={"load", "micro_batch", "source"})]
-    if isinstance(pipeline, LinkedPipeline):
+    said = [pipeline.model_dump_json(include={"load", "micro_batch", "source"})]
+    if isinstance(pipeline, LinkedPipeline):  # the other one says on which log it stands
         step = pipeline.source.step if isinstance(pipeline, OverAnswers) else ""
         over = [spec.fingerprint for spec in pipeline.other.specs if spec.name == step]
         return [*said, pipeline.model_dump_json(include={"columns"}), *over]

@@ -11,7 +11,7 @@ from penstock.config.kept import catalog_in_force, catalog_to_run
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError, TerminalError
-from penstock.core.request import JobRequest
+from penstock.core.request import Job, JobRequest
 
 DONE, BLOCKED, TERMINAL, AGAIN = 0, 10, 20, 1
 OUTCOME = "penstock-outcome:"
@@ -67,14 +67,16 @@ def run_job(work: Work, argv: Sequence[str]) -> int:
 
 
 def pipeline_of(request: JobRequest, settings: Settings) -> Pipeline:
-    """The pipeline a job is about.
+    """The pipeline a job is about; of a stream host one that says what its log is.
 
     Raises:
         ConfigError: the request names none, or one that was never valid.
     """
     if request.pipeline is None:
         raise ConfigError(f"{request.job.value} needs --pipeline")
-    return catalog_to_run(settings).pipeline(request.pipeline, request.digest)
+    catalog = catalog_to_run(settings)
+    found = catalog.of_log if request.job is Job.STREAM else catalog.pipeline
+    return found(request.pipeline, request.digest)
 
 
 def runs_on(settings: Settings, log: str) -> set[str]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from penstock.config.answers import OverAnswers
+from penstock.config.feeds import floor
 from penstock.config.kept import catalog_in_force
-from penstock.config.linked import LinkedPipeline
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.control.spoken import spoken
@@ -93,7 +93,7 @@ def view(settings: Settings) -> View:
     in_force = catalog_in_force(settings)
     pipelines, outlook = in_force.every, outlook_of(settings, in_force)
     picture = _Picture(settings)
-    depths = {each.log: _depth(each) for each in pipelines}
+    depths = {each.log: floor(each) for each in pipelines}
     for log in sorted(depths, key=lambda name: (depths[name], name)):
         picture.add(log, [each for each in pipelines if each.log == log])
     changes = [change for change in outlook.changes if change.what is not What.STAYS]
@@ -104,15 +104,6 @@ def view(settings: Settings) -> View:
         picture.boxes, picture.edges, COLUMNS[-1] + WIDE, picture.bottom, changes, waits, owed,
         sorted(made, key=lambda each: each[1].at, reverse=True)[:SHOWN],
     )  # fmt: skip
-
-
-def _depth(pipeline: Pipeline) -> int:
-    """How many logs are above that on which it stands."""
-    above = 0
-    while isinstance(pipeline, LinkedPipeline):
-        above += pipeline.other.log != pipeline.log
-        pipeline = pipeline.other
-    return above
 
 
 class _Picture:

@@ -1,7 +1,6 @@
 """A typo in a live file: the last valid definition stays in force, beside the error."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +9,7 @@ from penstock.config.catalog import UnknownPipelineError
 from penstock.config.kept import catalog_in_force, keep, kept_file
 from penstock.config.settings import Settings
 from penstock.control.job import pipeline_of
+from penstock.core.request import Job, JobRequest
 from tests.unit.config.test_pipeline_files import GOOD
 
 TYPO = GOOD.replace("measures:", "mesures:")
@@ -45,8 +45,8 @@ def test_a_typo_leaves_the_former_definition_in_force_beside_the_error(settings:
     assert found.standing_in == {"cars"}
     assert found.pipeline("cars", digest).path == file, "messages name the file, not the copy"
     assert any(str(e).startswith(f"{file}:10  steps.per_site.mesures") for e in found.errors)
-    asked = SimpleNamespace(pipeline="cars", digest=digest)
-    assert pipeline_of(asked, settings).digest == digest  # type: ignore[arg-type]
+    asked = JobRequest(job=Job.CORRECT, run_id="r", pipeline="cars", digest=digest)
+    assert pipeline_of(asked, settings).digest == digest
 
 
 @pytest.mark.parametrize("text", ["", "a: [1", "- a", TYPO])

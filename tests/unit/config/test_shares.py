@@ -130,7 +130,7 @@ def test_whoever_is_killed_leaves_what_was_or_what_is(
     with pytest.raises(KilledError):
         catalog_to_run(settings)
     monkeypatch.undo()
-    remembered = {f"{s.pipeline}.{s.step}": s.run for s in shares_of(settings)}
+    remembered = {f"{s.pipeline}.{s.step}": s.run for s in shares_of(settings).runs}
     after = {"gates.s": "s.2", "a.s": "s"}
     assert remembered == (before if point == "before shares" else after)
     assert runs(settings) == after
@@ -174,7 +174,7 @@ def test_random_edits(settings: Settings, seed: int) -> None:
         files[name] = steps or ({"s": ("PT1M", SLACK)} if name == "gates" else None)
         write(settings, **files)
         told = runs(settings)
-        now = {f"{s.pipeline}.{s.step}": s for s in shares_of(settings)}
+        now = {f"{s.pipeline}.{s.step}": s for s in shares_of(settings).runs}
         live = {key: now[key] for key in told if key in now}
         assert not live or live.keys() == told.keys()
         meanings: dict[str, str] = {}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.config.kept import catalog_in_force
-from penstock.config.shares import changing, remember, shared, shares_of
+from penstock.config.shares import Shares, changing, remember, shared, shares_of
 from penstock.runtime.embedded.instance import Instance
 from penstock.runtime.streams.paths import take_lock
 from penstock.runtime.streams.processes import MARK
@@ -62,13 +62,13 @@ def test_steps_have_the_runs_again_that_the_tables_know(
     corrected: World, run: Run, tmp_path: Path
 ) -> None:
     settings, folder = corrected.settings, tmp_path / "backups"
-    (share,) = shared(catalog_in_force(settings).pipelines, [])[:1]
-    then = [replace(share, run="another")]
+    known = shared(catalog_in_force(settings).pipelines, Shares())
+    then = Shares((replace(known.runs[0], run="another"),))
     with changing(settings):
         remember(settings, then)
     run("backup", str(folder))
     with changing(settings):
-        remember(settings, [share])
+        remember(settings, known)
 
     status, said, wrong = run("restore", str(folder), "--replace")
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from penstock.config.kept import catalog_in_force, keep
 from penstock.config.settings import Settings
-from penstock.config.shares import changing, remember, shared, shares_of
+from penstock.config.shares import Shares, changing, remember, shared, shares_of
 from penstock.lake.history.generation import generations
 from penstock.lake.history.standing import answers_in_force, ever_run, left_behind, notes
 from penstock.runtime.streams.control import take_lock
@@ -86,7 +86,7 @@ def test_what_others_share_stays_until_they_go_too(tmp_path: Path) -> None:
     lake, other, settings = answered(tmp_path)
     mate = guest(lake, "h", "codes")
     with changing(settings):
-        remember(settings, shared([lake.pipeline, other.pipeline, mate.pipeline], []))
+        remember(settings, shared([lake.pipeline, other.pipeline, mate.pipeline], Shares()))
     assert mate.step.id == "g.s"
     before = mate.in_force()
     settings.pipelines.mkdir()
@@ -97,11 +97,11 @@ def test_what_others_share_stays_until_they_go_too(tmp_path: Path) -> None:
     removed(settings, "g")
     assert ever_run(lake.tables) == ["g.s", "s"]
     assert mate.in_force() == before
-    assert [share.pipeline for share in shares_of(settings)] == ["h", "p"]
+    assert [share.pipeline for share in shares_of(settings).runs] == ["h", "p"]
     (settings.pipelines / "h.yaml").unlink()
     assert "g.s in " in removed(settings, "h")
     assert ever_run(lake.tables) == ["s"]
-    assert [share.pipeline for share in shares_of(settings)] == ["p"]
+    assert [share.pipeline for share in shares_of(settings).runs] == ["p"]
     lake.check()
 
 
@@ -119,7 +119,7 @@ def test_a_log_stays_when_its_own_pipeline_is_removed(tmp_path: Path) -> None:
     lake, other, settings = answered(tmp_path)
     mate = guest(lake, "h", "sites")
     with changing(settings):
-        remember(settings, shared([lake.pipeline, other.pipeline, mate.pipeline], []))
+        remember(settings, shared([lake.pipeline, other.pipeline, mate.pipeline], Shares()))
     settings.pipelines.mkdir()
     (settings.pipelines / "p.yaml").write_text(LOG)
     steps = LOG[LOG.index("steps") :]
@@ -131,12 +131,12 @@ def test_a_log_stays_when_its_own_pipeline_is_removed(tmp_path: Path) -> None:
     assert link(host, "h")
     lock = take_lock(host.supervisor_lock)
     assert lock is not None, "the stream of the log goes on for others"
-    shares = {(share.pipeline, share.run) for share in shares_of(settings)}
+    shares = {(share.pipeline, share.run) for share in shares_of(settings).runs}
     assert shares >= {("p", "s"), ("h", "s"), ("g", "g.s")}
     (settings.pipelines / "p.yaml").unlink()
     assert "Its log stays, as its file says it: g, h stand on it" in removed(settings, "p")
     assert ever_run(lake.tables) == ["g.s", "s"], "h has the run that p had"
-    assert [share.pipeline for share in shares_of(settings)] == ["g", "h"]
+    assert [share.pipeline for share in shares_of(settings).runs] == ["g", "h"]
     assert other.in_force() == before
     assert catalog_in_force(settings).pipeline("g").log == "p"
     (settings.pipelines / "h.yaml").unlink()

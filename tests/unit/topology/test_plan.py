@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.config.pipeline import Pipeline
-from penstock.config.shares import shared
+from penstock.config.shares import Shares, shared
 from penstock.core.clock import SystemClock
 from penstock.lake.history.registry import end_step
 from penstock.lake.log.register import Register
@@ -24,8 +24,8 @@ STEPS = [
 
 def changes(lake: Lake, *pipelines: Pipeline, known: bool = True) -> dict[str, Change]:
     """By pipeline and step."""
-    before = shared(pipelines, [])
-    found = planned(str(lake.home / "lake"), pipelines, before if known else [])
+    before = shared(pipelines, Shares())
+    found = planned(str(lake.home / "lake"), pipelines, before if known else Shares())
     return {f"{each.pipeline}.{each.step}": each for each in found}
 
 

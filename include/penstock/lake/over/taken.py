@@ -7,12 +7,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from penstock.config.answers import OverAnswers
 from penstock.core.errors import TerminalError
 from penstock.core.step import StepSpec
-from penstock.lake.history.generation import Sealed, generations
+from penstock.lake.history.generation import Sealed
 from penstock.lake.history.position import Position, position, rows_of
-from penstock.lake.log.blocks import next_block
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Spans, read_table
 from penstock.lake.storage.tables import Tables
@@ -97,16 +95,6 @@ def taken_at(tables: Tables, block: int) -> Taken:
     within = Spans("number", tuple((n, n) for n in numbers[:1]))
     rows = read_table(Table(tables.plans()), ["taken"], within=within)
     return Taken.of(json.loads(rows["taken"][0].as_py())[1]) if rows.num_rows else Taken()
-
-
-def others_taken(tables: Tables, pipeline: OverAnswers) -> bool:
-    """Whether a log has the answers of another step than its pipeline is over: none can follow."""
-    taken, over = taken_at(tables, next_block(tables)), pipeline.over
-    if taken.epoch < 0:
-        return False
-    source = Tables(tables.lake, pipeline.other.log)
-    known = {each.number: each.fingerprint for each in generations(source, over)}
-    return taken.run not in {"", over.id} or known.get(taken.epoch) != over.fingerprint
 
 
 def as_taken(tables: Tables, step: StepSpec, taken: Taken) -> Position:

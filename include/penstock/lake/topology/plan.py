@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from penstock.config.answers import OverAnswers
 from penstock.config.catalog import Catalog
 from penstock.config.kept import read_files
 from penstock.config.links import stands_on
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
-from penstock.config.shares import Share, shared, shares_of
+from penstock.config.shares import Shares, shared, shares_of
 from penstock.config.versions import fits
 from penstock.control.spoken import spoken
 from penstock.core.parallelism import UNSAID, joint
@@ -31,7 +30,6 @@ from penstock.lake.log.blocks import decisions_of, newest_seq
 from penstock.lake.log.freezes import frozen
 from penstock.lake.log.proposed import declared
 from penstock.lake.log.register import steps_spec
-from penstock.lake.over.taken import others_taken
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.spec import logs_in
@@ -124,13 +122,13 @@ def _asked(file: Pipeline, in_force: Catalog, running: Collection[str]) -> Seque
     return [now, file.beside(now, version_of(now.name, NEXT))] if fits(file, now) else [file]
 
 
-def planned(lake: str, pipelines: Sequence[Pipeline], known: Sequence[Share]) -> list[Change]:
+def planned(lake: str, pipelines: Sequence[Pipeline], known: Shares) -> list[Change]:
     """What becomes of each step, log by log.
 
     Args:
         lake: URI of the lake.
         pipelines: all that files say; they know their runs.
-        known: which run each step has so far.
+        known: which run each step has so far, and on which log its pipeline stands.
     """
     by_log: dict[str, list[Pipeline]] = {log: [] for log in logs_in(lake)}
     for pipeline in pipelines:
@@ -142,9 +140,11 @@ def planned(lake: str, pipelines: Sequence[Pipeline], known: Sequence[Share]) ->
 class _OfLog:
     """The changes of one log."""
 
-    def __init__(self, tables: Tables, known: Sequence[Share]) -> None:
+    def __init__(self, tables: Tables, known: Shares) -> None:
         self.tables, self.log = tables, tables.pipeline
-        self.known = {(s.pipeline, s.step): s.run for s in known if s.log == self.log}
+        self.known = {(s.pipeline, s.step): s.run for s in known.runs if s.log == self.log}
+        here = {each.pipeline for each in known.logs if each.log == self.log}
+        self.moved = {each.pipeline for each in known.logs} - here
         self.records = newest_seq(tables) - frozen(tables).seq
         self.rate = _rate(tables)
         self.decisions = Table(tables.decisions())
@@ -157,24 +157,11 @@ class _OfLog:
         for step in (step for pipeline in pipelines for step in pipeline.specs):
             asked[step.id] = joint(step.parallelism, asked.get(step.id, UNSAID))
         for pipeline in sorted(pipelines, key=lambda each: (each.name != self.log, each.name)):
-            ended = isinstance(pipeline, OverAnswers) and others_taken(self.tables, pipeline)
             for step in pipeline.specs:
                 mate, tasks = first.get(step.id, ""), asked[step.id]
-                found.append(
-                    self._ended(pipeline, step)
-                    if ended
-                    else self._of(pipeline.name, step, mate, tasks)
-                )
+                found.append(self._of(pipeline.name, step, mate, tasks))
                 first.setdefault(step.id, f"{pipeline.name}.{step.name}")
         return [*found, *self._ends(first.keys())]
-
-    def _ended(self, pipeline: Pipeline, step: StepSpec) -> Change:
-        """Of a step over answers that are another step's by now."""
-        said = (
-            "what it takes the answers of becomes another step, whose answers do not follow:"
-            f" penstock remove {pipeline_of(pipeline.name)}, then start it again"
-        )
-        return Change(self.log, pipeline.name, step.name, step.id, What.REBUILT, said)
 
     def _of(self, pipeline: str, step: StepSpec, mate: str, asked: int) -> Change:
         said = (self.log, pipeline, step.name, step.id)
@@ -183,6 +170,9 @@ class _OfLog:
         if mate:
             return Change(*said, What.SHARES, f"means what {mate} means: nothing is read for it")
         past = generations(self.tables, step)
+        if not past and pipeline_of(pipeline) in self.moved:
+            because = f"what it takes the answers of is another step: it begins anew in {self.log}"
+            return self._reads(said, What.REBUILT, because)
         if not past or past[-1].fingerprint == OVER:
             because = "was removed before" if past else "has never run"
             stream = f"with stream__{pipeline_of(pipeline)}"

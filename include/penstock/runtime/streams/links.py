@@ -4,7 +4,7 @@ A link is a file beside the stream's others, there from the start of a pipeline'
 whoever dies meanwhile. The host follows them. Source: EMR (steps of jobs that share a stream).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from penstock.core.crash import reached
@@ -60,7 +60,7 @@ def reasons(folder: Path, log: str, pipeline: str) -> dict[str, str] | None:
 
 
 def link(paths: StreamPaths, pipeline: str, wanted: Callable[[], bool] = lambda: True) -> bool:
-    """Link a pipeline to a log; False: nobody wants that any more.
+    """Link a pipeline to a log, and to no other; False: nobody wants that any more.
 
     Args:
         paths: files of the log's stream.
@@ -71,6 +71,8 @@ def link(paths: StreamPaths, pipeline: str, wanted: Callable[[], bool] = lambda:
     paths.folder.mkdir(parents=True, exist_ok=True)
     if not _file(paths, pipeline).exists():
         write_json(_file(paths, pipeline), {})
+    _unlink(paths.folder, pipeline, "moved", [name for name in _logs(paths.folder, pipeline)
+                                              if name != paths.name])  # fmt: skip
     if wanted():
         return True
     _file(paths, pipeline).unlink(missing_ok=True)
@@ -85,8 +87,16 @@ def unlink(folder: Path, pipeline: str, reason: str) -> None:
         pipeline: the pipeline.
         reason: of the stream's end.
     """
-    logs = [f.name.removesuffix(f".link.{pipeline}") for f in folder.glob(f"*.link.{pipeline}")]
-    for name in logs or [pipeline]:
+    _unlink(folder, pipeline, reason, _logs(folder, pipeline) or [pipeline])
+
+
+def _logs(folder: Path, pipeline: str) -> list[str]:
+    """To which a pipeline is linked: one, or two while it moves."""
+    return [f.name.removesuffix(f".link.{pipeline}") for f in folder.glob(f"*.link.{pipeline}")]
+
+
+def _unlink(folder: Path, pipeline: str, reason: str, logs: Iterable[str]) -> None:
+    for name in logs:
         paths = StreamPaths(folder, name)
         _file(paths, pipeline).unlink(missing_ok=True)
         reached("after unlink")

@@ -4,19 +4,22 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 from rich.text import Text
 
 from penstock.config.catalog import UnknownPipelineError
+from penstock.config.feeds import Lodging
 from penstock.config.kept import catalog_in_force, kept_file, read_files
 from penstock.config.links import stands_on
 from penstock.config.model import PIPELINE_RULE
 from penstock.config.settings import Settings
-from penstock.config.shares import Share, changing, remember, shares_of
+from penstock.config.shares import Shares, changing, remember, shares_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
 from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
@@ -58,28 +61,44 @@ class StoodOnError(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What will be removed from a log on which a pipeline stands, or stood.
+
+    Attributes:
+        log: the log.
+        steps: runs that end there, since it stays for others; none: the log ends, too.
+        stored: how much that is.
+    """
+
+    log: Tables
+    steps: tuple[str, ...] | None
+    stored: Stored
+
+    @classmethod
+    def of(cls, log: Tables, steps: tuple[str, ...] | None) -> Self:
+        """As it is now."""
+        return cls(log, steps, stored(log, steps))
+
+
+@dataclass(frozen=True, slots=True)
 class Removal:
     """What will be removed.
 
     Attributes:
-        tables: in the lake.
+        parts: of logs.
         reports: folders of audit reports.
-        files: of the stream.
-        log: on which it stands.
-        steps: runs that end with it, where the log is another pipeline's; none: the log ends, too.
-        stays: who stands on its log, which stays as its file said it; none: it goes.
-        shares: which runs its steps have.
+        files: of streams.
+        stays: who else stands on a log of its own, which stays; none: it goes.
+        shares: what is remembered of its runs and logs.
         config: its pipeline file, which stays; none: there is none.
         definitions: where its last valid one is kept, and those of its versions.
     """
 
-    tables: Stored
+    parts: tuple[Part, ...]
     reports: tuple[Path, ...]
     files: tuple[Path, ...]
-    log: Tables
-    steps: tuple[str, ...] | None
     stays: tuple[str, ...]
-    shares: tuple[Share, ...]
+    shares: Shares
     config: Path | None
     definitions: tuple[Path, ...]
 
@@ -87,7 +106,17 @@ class Removal:
     def empty(self) -> bool:
         """Whether nothing is there."""
         there = any(file.exists() for file in self.definitions if which_of(file.stem))
-        return not (self.tables.files or self.reports or self.files or self.shares or there)
+        files = any(part.stored.files for part in self.parts)
+        return not (files or self.reports or self.files or self.shares != Shares() or there)
+
+    def ends_run_of(self, other: Lodging) -> bool:
+        """Whether a log has answers that come to an end here."""
+        return any(other.is_over(part.log.pipeline, part.steps) for part in self.parts)
+
+    @property
+    def ends(self) -> list[str]:
+        """Names of the logs that end."""
+        return [part.log.pipeline for part in self.parts if part.steps is None]
 
 
 def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) -> int:
@@ -142,20 +171,20 @@ def _find(settings: Settings, name: str) -> Removal:
     guests = tuple(p.name for p in direct)
     others = {pipeline.name for pipeline in catalog_in_force(settings).every} - mine
     shares = shares_of(settings)
-    log, steps = _stands(settings.lake_uri, name, mine, shares, others, stays=bool(guests))
+    mates = tuple(sorted({each.pipeline for each in shares.logs if each.log == name} & others))
+    parts = tuple(_parts(settings.lake_uri, name, mine, shares, others, stays=bool(guests)))
+    ends = {part.log.pipeline for part in parts if part.steps is None}
+    hosts = ends | ({name} - {part.log.pipeline for part in parts})
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     found = Removal(
-        tables=stored(log, steps),
-        log=log,
-        steps=steps,
-        stays=guests,
-        shares=tuple(
-            share
-            for share in shares
-            if share.pipeline in mine or (share.log == name and not guests)
+        parts=parts,
+        stays=guests or mates,
+        shares=Shares(
+            tuple(each for each in shares.runs if each.pipeline in mine or each.log in ends),
+            tuple(each for each in shares.logs if each.pipeline in mine or each.log in ends),
         ),
         reports=tuple(folder for folder in reports if folder.is_dir()),
-        files=() if guests else tuple(sorted(settings.streams.glob(f"{name}.*"))),
+        files=tuple(file for log in sorted(hosts) for file in settings.streams.glob(f"{log}.*")),
         definitions=tuple(
             kept_file(settings, each) for each in sorted(mine) if not guests or each != name
         ),
@@ -166,56 +195,64 @@ def _find(settings: Settings, name: str) -> Removal:
     return found
 
 
-def _stands(
+def _parts(
     lake: str,
     name: str,
     mine: Collection[str],
-    shares: Sequence[Share],
+    shares: Shares,
     others: Collection[str],
     *,
     stays: bool,
-) -> tuple[Tables, tuple[str, ...] | None]:
-    """The log on which a pipeline stands, and what it alone runs there if that stays for others."""
-    for folder in logs_in(lake):
-        tables, here = Tables(lake, folder), [share for share in shares if share.log == folder]
+) -> Iterator[Part]:
+    """The logs on which a pipeline stands or stood; of what stays for others what it alone runs."""
+    stood, found = {each.log for each in shares.logs if each.pipeline in mine}, False
+    for folder in sorted({*logs_in(lake), *stood}):
+        tables, here = Tables(lake, folder), [each for each in shares.runs if each.log == folder]
         runs, own = {share.run for share in here if share.pipeline in mine}, folder == name
         steps = [run for run in ever_run(tables) if run in runs
                  or ("." not in run if own else run.startswith(f"{name}."))]  # fmt: skip
-        if (own and stays) or (not own and (steps or runs)):
+        mates = {each.pipeline for each in shares.logs if each.log == folder} & {*others}
+        if (own or folder in stood) and not stays and not mates:
+            yield Part.of(tables, None)
+        elif own or steps or runs:
             kept = {share.run for share in here if share.pipeline in others}
-            return tables, tuple(run for run in steps if run not in kept)
-    return Tables(lake, name), None
+            yield Part.of(tables, tuple(run for run in steps if run not in kept))
+        else:
+            continue
+        found = True
+    if not found:
+        yield Part.of(Tables(lake, name), None)
 
 
 def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
-    if found.steps is not None:
-        host = StreamPaths(paths.folder, found.log.pipeline)
+    for part in found.parts:
+        host = StreamPaths(paths.folder, part.log.pipeline)
         alive = control.status(host)
-        if alive.alive and (paths.name in linked(host) or _still_run(found, alive)):
+        if part.steps is not None:
+            if alive.alive and (paths.name in linked(host) or _still_run(part, alive)):
+                raise StreamRunsError(paths.name, alive.state)
+        elif alive.alive or alive.state == "wanted":
             raise StreamRunsError(paths.name, alive.state)
-    if found.stays:
-        return
-    known = control.status(paths)
-    if known.alive or known.state == "wanted":
-        raise StreamRunsError(paths.name, known.state)
-    if is_held(paths.driver_lock):
-        raise StreamRunsError(paths.name, "running without its supervisor")
+        elif is_held(host.driver_lock):
+            raise StreamRunsError(paths.name, "running without its supervisor")
 
 
 def _leave(settings: Settings, found: Removal, name: str) -> None:
     """Let a version be none any more, and wait until its steps do not run."""
     for file in found.definitions:
         file.unlink(missing_ok=True)
-    host, until = StreamPaths(settings.streams, found.log.pipeline), time.monotonic() + LEAVES
-    while (alive := control.status(host)).alive and _still_run(found, alive):
-        if time.monotonic() > until:
-            raise StreamRunsError(name, alive.state)
-        time.sleep(LOOK)
+    until = time.monotonic() + LEAVES
+    for part in found.parts:
+        host = StreamPaths(settings.streams, part.log.pipeline)
+        while (alive := control.status(host)).alive and _still_run(part, alive):
+            if time.monotonic() > until:
+                raise StreamRunsError(name, alive.state)
+            time.sleep(LOOK)
 
 
-def _still_run(found: Removal, host: control.StreamStatus) -> set[str]:
+def _still_run(part: Part, host: control.StreamStatus) -> set[str]:
     """Runs that the host has, a moment longer than it is told to, perhaps."""
-    return set(found.steps or ()) & host.driver.get("steps", {}).keys()
+    return set(part.steps or ()) & host.driver.get("steps", {}).keys()
 
 
 def _confirmed(name: str, out: Console) -> bool:
@@ -227,28 +264,34 @@ def _confirmed(name: str, out: Console) -> bool:
 
 
 def _remove(settings: Settings, found: Removal, paths: StreamPaths) -> None:
-    """Remove it while holding the supervisor's lock, so that no stream starts meanwhile."""
+    """Remove it while holding the supervisors' locks, so that no stream starts meanwhile."""
     paths.folder.mkdir(parents=True, exist_ok=True)
-    if found.stays:  # its stream goes on for others
-        _delete(settings, found, found.files)
-        return
-    lock = take_lock(paths.supervisor_lock)
-    if lock is None:
-        raise StreamRunsError(paths.name, "being started")
-    try:
-        _delete(settings, found, {*found.files, paths.supervisor_lock})
-    finally:
-        os.close(lock)
+    with ExitStack() as held:
+        locks = [StreamPaths(paths.folder, log).supervisor_lock for log in found.ends]
+        for file in locks:
+            if (lock := take_lock(file)) is None:
+                raise StreamRunsError(paths.name, "being started")
+            held.callback(os.close, lock)
+        _delete(settings, found, {*found.files, *locks})
 
 
 def _delete(settings: Settings, found: Removal, files: Collection[Path]) -> None:
     try:
         with changing(settings):
-            left = [share for share in shares_of(settings) if share not in found.shares]
+            known = shares_of(settings)
+            left = Shares(
+                tuple(each for each in known.runs if each not in found.shares.runs),
+                tuple(
+                    each.over if found.ends_run_of(each) else each
+                    for each in known.logs
+                    if each not in found.shares.logs
+                ),
+            )
             remember(settings, left)
-        for step in found.steps or ():
-            end_step(found.log, step, SystemClock())
-        remove_tables(found.log, found.steps)
+        for part in found.parts:
+            for step in part.steps or ():
+                end_step(part.log, step, SystemClock())
+            remove_tables(part.log, part.steps)
         for folder in found.reports:
             shutil.rmtree(folder)
         for file in (*files, *found.definitions):
@@ -262,14 +305,13 @@ def _delete(settings: Settings, found: Removal, files: Collection[Path]) -> None
 
 def _show(found: Removal, out: Console) -> None:
     rows: list[tuple[str, str | Text]] = []
-    if found.tables.files:
-        much = f"{count(found.tables.files, 'file')}, {size(found.tables.size)}"
-        what = (
-            f"{', '.join(found.steps)} in {found.tables.uri}"
-            if found.steps is not None
-            else (f"{found.tables.uri} with its checkpoints")
-        )
-        rows.append(("tables", f"{what} ({much})"))
+    for part in found.parts:
+        if (there := part.stored).files:
+            much = f"{count(there.files, 'file')}, {size(there.size)}"
+            what = f"{there.uri} with its checkpoints"
+            if part.steps is not None:
+                what = f"{', '.join(part.steps)} in {there.uri}"
+            rows.append(("tables", f"{what} ({much})"))
     rows += [("reports", str(folder)) for folder in found.reports]
     if found.files:
         first = found.files[0]

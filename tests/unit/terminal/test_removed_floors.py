@@ -1,0 +1,147 @@
+"""Pipelines over the same answers are removed one by one; the log goes with the last one."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from penstock.config.answers import OverAnswers
+from penstock.config.kept import catalog_in_force, catalog_to_run
+from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
+from penstock.config.shares import shares_of
+from penstock.lake.history.standing import ever_run
+from penstock.lake.ingest.door import Door
+from penstock.lake.ingest.through import run_through
+from penstock.lake.log.blocks import LIVE, newest_seq
+from penstock.lake.over.feed import Feed
+from penstock.lake.storage.spec import logs_in
+from penstock.lake.storage.tables import Tables
+from penstock.runtime.streams.links import link
+from penstock.runtime.streams.paths import StreamPaths, take_lock
+from penstock.runtime.terminal.removal import StoodOnError, StreamRunsError, remove_pipeline
+from tests.doubles import RisingClock
+from tests.lakes import ROWS
+from tests.local import LocalQuery
+from tests.streams import write_jsonl
+
+LOG = "source: {files: live, format: jsonl}\ncolumns: {site: string}\nevent_time: event_time\n"
+GUEST = "source: {pipeline: gates}\n"
+STEPS = """steps:
+  minute: {keys: [site], window: {size: PT1M}, measures: {n: count(*)}, slack: {fixed: PT%dS}}
+  hour: {from: minute, window: {size: PT%dM}, measures: {n: sum(n)}}
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    found = Settings(home=tmp_path, pipelines=tmp_path / "files")
+    found.pipelines.mkdir()
+    (tmp_path / "live").mkdir()
+    write(found, "gates", 1, 4)
+    write(found, "trucks", 1, 8)
+    runs(found)
+    write_jsonl(tmp_path / "live" / "0.jsonl", ROWS)
+    runs(found)
+    return found
+
+
+def write(settings: Settings, name: str, slack: int, size: int) -> None:
+    head = LOG if name == "gates" else GUEST
+    (settings.pipelines / f"{name}.yaml").write_text(head + STEPS % (slack, size))
+
+
+def runs(settings: Settings) -> None:
+    """Everything that waits is taken and answered, by all that files say."""
+    some = sorted(catalog_to_run(settings).pipelines, key=lambda p: isinstance(p, OverAnswers))
+    by_log = dict[str, list[Pipeline]]()
+    for pipeline in some:
+        by_log.setdefault(pipeline.log, []).append(pipeline)
+    for log, here in by_log.items():
+        answers(settings, Tables(settings.lake_uri, log), here)
+
+
+def answers(settings: Settings, tables: Tables, here: Sequence[Pipeline]) -> None:
+    first, clock = here[0], RisingClock()
+    steps = {step.id: step for pipeline in here for step in pipeline.specs}
+    query = LocalQuery(tables, first, "together", clock, steps=[*steps.values()])
+    if isinstance(first, OverAnswers):
+        Feed(tables, first, clock).catch_up()
+    else:
+        run_through(Door(tables, first, settings.home, clock), LIVE, None, None)
+    query.run()
+
+
+def removed(settings: Settings, name: str) -> str:
+    out = io.StringIO()
+    assert remove_pipeline(settings, name, Console(file=out, width=200), sure=True) == 0
+    return out.getvalue()
+
+
+def stand(settings: Settings) -> set[tuple[str, str]]:
+    return {(each.log, each.pipeline) for each in shares_of(settings).logs if each.holds}
+
+
+def test_a_log_of_answers_stays_while_anybody_else_stands_on_it(settings: Settings) -> None:
+    tables = Tables(settings.lake_uri, "gates-minute")
+    assert ever_run(tables) == ["hour", "trucks-minute.hour"]
+    assert newest_seq(tables) > 0
+    with pytest.raises(StoodOnError, match="what gates-minute is made of"):
+        removed(settings, "gates")
+    (settings.pipelines / "gates.yaml").write_text(LOG + STEPS[: STEPS.index("  hour")] % 1)
+    told = removed(settings, "gates-minute")
+    assert "hour in " in told
+    assert "Its log stays, as its file says it: trucks-minute stand on it" in told
+    assert ever_run(tables) == ["trucks-minute.hour"]
+    assert stand(settings) == {("gates-minute", "trucks-minute")}
+    assert catalog_in_force(settings).of_log("gates-minute").name == "trucks-minute"
+    (settings.pipelines / "trucks.yaml").unlink()
+    assert "with its checkpoints" in removed(settings, "trucks-minute")
+    assert (logs_in(settings.lake_uri), stand(settings)) == (["gates"], set())
+
+
+def test_logs_on_which_it_stood_before_go_with_it(settings: Settings) -> None:
+    write(settings, "gates", 2, 4)
+    runs(settings)
+    write(settings, "trucks", 2, 8)
+    runs(settings)
+    logs = ["gates", "gates-minute", "gates-minute~2"]
+    assert logs_in(settings.lake_uri) == logs
+    two = Tables(settings.lake_uri, "gates-minute~2")
+    assert ever_run(two) == ["gates-minute.hour", "trucks-minute.hour"]
+    (settings.pipelines / "gates.yaml").write_text(LOG + STEPS[: STEPS.index("  hour")] % 2)
+    removed(settings, "gates-minute")
+    assert logs_in(settings.lake_uri) == logs, "trucks-minute stood there, too"
+    assert ever_run(two) == ["trucks-minute.hour"]
+    (settings.pipelines / "trucks.yaml").unlink()
+    removed(settings, "trucks-minute")
+    assert logs_in(settings.lake_uri) == ["gates"]
+
+
+def test_above_a_run_that_was_removed_nothing_goes_on(settings: Settings) -> None:
+    for name in ("gates", "trucks"):
+        file = settings.pipelines / f"{name}.yaml"
+        file.write_text((LOG if name == "gates" else GUEST) + STEPS[: STEPS.index("  hour")] % 1)
+    (settings.pipelines / "trucks.yaml").unlink()
+    removed(settings, "trucks")
+    assert len(stand(settings)) == 2, "gates has that run still"
+    (settings.pipelines / "gates.yaml").unlink()
+    removed(settings, "gates")
+    assert stand(settings) == set()
+    write(settings, "gates", 1, 4)
+    runs(settings)
+    assert stand(settings) == {("gates-minute~2", "gates-minute")}
+    assert newest_seq(Tables(settings.lake_uri, "gates-minute~2")) > 0
+
+
+def test_it_is_not_removed_while_a_log_of_it_runs(settings: Settings) -> None:
+    host = StreamPaths(settings.streams, "gates-minute")
+    assert link(host, "trucks-minute")
+    lock = take_lock(host.supervisor_lock)
+    assert lock is not None
+    (settings.pipelines / "trucks.yaml").unlink()
+    with pytest.raises(StreamRunsError, match="stream__trucks-minute"):
+        removed(settings, "trucks-minute")
+    assert ever_run(Tables(settings.lake_uri, "gates-minute")) == ["hour", "trucks-minute.hour"]
