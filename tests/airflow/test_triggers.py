@@ -16,9 +16,10 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
+from penstock.config.kept import catalog_to_run
 from penstock.core.clock import SystemClock
 from penstock.runtime.streams import control, links
-from penstock.runtime.streams.paths import take_lock, write_json
+from penstock.runtime.streams.paths import StreamPaths, take_lock, write_json
 from penstock.runtime.streams.processes import kill_marked
 from penstock.runtime.streams.runner import Runner
 from penstock.runtime.streams.stages import Stage
@@ -232,6 +233,48 @@ def test_pipelines_on_one_log_share_its_host_until_the_last_one_leaves(
         watches[0].cancel()
 
     asyncio.run(scenario())
+
+
+OVER = """source: {pipeline: flights, step: sightings_per_site}
+columns: {site: string, %s: long}
+steps:
+  s: {keys: [site], window: {size: P1D}, measures: {n: count(*)}}
+"""
+
+
+def test_a_pipeline_over_answers_moves_to_another_log_and_leaves_the_host_to_others(
+    driver: Callable[[str], None],
+) -> None:
+    driver(RUNS)
+    files, ends = wiring.settings().pipelines, list[str]()
+    for name in ("one", "two"):
+        (files / f"{name}.yaml").write_text(OVER % "n_records")
+    shared, own = wiring.stream_paths("one"), wiring.stream_paths("one~2")
+
+    def runs(paths: StreamPaths) -> bool:
+        return control.status(paths).state == "running"
+
+    async def scenario() -> None:
+        catalog_to_run(wiring.settings())
+        watches = [asyncio.create_task(first(trigger(name))) for name in ("one", "two")]
+        await until(lambda: links.linked(shared) == ["one", "two"] and runs(shared))
+        pid = control.status(shared).driver["pid"]
+        (files / "one.yaml").write_text(OVER % "sightings")
+        catalog_to_run(wiring.settings())
+        await until(lambda: links.linked(own) == ["one"] and runs(own))
+        assert links.linked(shared) == ["two"]
+        assert (control.status(shared).driver["pid"], shared.stop.exists()) == (pid, False)
+        (files / "two.yaml").write_text(OVER % "sightings")
+        await until(lambda: links.linked(own) == ["one", "two"])
+        await until(lambda: control.status(shared).state == "stopped")
+        ends.extend(links.linked(shared))
+        for watch in watches:
+            watch.cancel()
+
+    asyncio.run(scenario())
+    assert ends == []
+    kill_marked(own.mark, set())
+    kill_marked(shared.mark, set())
 
 
 STAGED = RUNS.replace(

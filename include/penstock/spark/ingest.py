@@ -63,8 +63,7 @@ class Ingest:
                 else:  # other sources go on
                     self._received += max(received, 0)
                     self._waits(self.door.away)
-                if received < 0:
-                    self.halt.wait(POLL_SECONDS)
+                self.halt.wait(POLL_SECONDS if received < 0 else self.door.rest)
         except BaseException as failed:  # noqa: BLE001  handed to the main thread, which raises it
             self.failure = failed
 

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from penstock.config.answers import OverAnswers
+from penstock.config.catalog import UnknownPipelineError
 from penstock.config.kept import catalog_in_force, catalog_to_run
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -118,6 +119,21 @@ def test_logs_on_which_it_stood_before_go_with_it(settings: Settings) -> None:
     (settings.pipelines / "trucks.yaml").unlink()
     removed(settings, "trucks-minute")
     assert logs_in(settings.lake_uri) == ["gates"]
+
+
+def test_a_log_that_nobody_stands_on_any_more_can_be_removed_alone(settings: Settings) -> None:
+    write(settings, "gates", 2, 4)
+    runs(settings)
+    with pytest.raises(StoodOnError, match="what gates-minute is made of"):
+        removed(settings, "gates-minute~2")
+    write(settings, "gates", 1, 4)
+    runs(settings)
+    told = removed(settings, "gates-minute~2")
+    assert ("gates-minute~2 with its checkpoints" in told, "Airflow" in told) == (True, False)
+    assert logs_in(settings.lake_uri) == ["gates", "gates-minute"]
+    assert {log for log, _ in stand(settings)} == {"gates-minute"}
+    with pytest.raises(UnknownPipelineError):
+        removed(settings, "gates-minute~2")
 
 
 def test_above_a_run_that_was_removed_nothing_goes_on(settings: Settings) -> None:

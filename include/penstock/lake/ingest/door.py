@@ -64,6 +64,8 @@ TURNED = (
 class Door(Sealing):
     """Ingest of one pipeline; several processes may hold one, they cannot disagree."""
 
+    rest = 0.0  # what waits is taken at once
+
     def __init__(
         self, tables: Tables, pipeline: Pipeline, home: Path, clock: Clock,
         crew: Crew = ALONE,

@@ -50,10 +50,16 @@ log = logging.getLogger(__name__)
 AT_ONCE = 250_000
 """Records of the step above whose answers a plan takes, at most, but for one micro-batch."""
 BLOCK = 65_536
+USUAL, REST, LONGEST_REST = 3.0, 0.5, 10.0
+"""So far behind a step may be, s; what share of what it is more is rested; and the longest, s."""
 
 
 class Feed(Sealing):
-    """What a ``Door`` is to files, to the answers of a step of another pipeline."""
+    """What a ``Door`` is to files, to the answers of a step of another pipeline.
+
+    Attributes:
+        rest: so long nothing should be taken after the last plan, s: the step above is behind.
+    """
 
     away: str | None = None
     changed: tuple[str, ...] = ()
@@ -73,12 +79,26 @@ class Feed(Sealing):
         self._last: tuple[Plan, Taken, Taken] | None = None
         self._arrived = 0
         self._idle = False
+        self.rest = 0.0
 
     @property
     def ended(self) -> bool:
         """Whether, as of the last ``work``, the step had ended, and all of it is in."""
         at = position(self.source, self.above)
         return self._idle and at is not None and at.sealed.state.ended
+
+    def _rests(self, at: Position) -> float:
+        """Until answers of a step that is behind are taken once more, s.
+
+        Each time costs what a micro-batch of that step costs, and while it is behind it needs all
+        that there is. Which answers are taken at once changes nothing (law 0).
+        """
+        within = Spans("block", ((at.sealed.block, at.sealed.block),))
+        waits = read_table(Table(self.source.blocks()), ["sealed_at"], within=within)["sealed_at"]
+        if not len(waits):
+            return 0.0
+        behind = (self.clock.now() - waits[0].as_py()).total_seconds()
+        return min(max((behind - USUAL) * REST, 0.0), LONGEST_REST)
 
     def serve(self, pipelines: Sequence[Pipeline]) -> None:
         """Nothing is to be done: no step over answers needs side data."""
@@ -136,6 +156,7 @@ class Feed(Sealing):
         if found is None:
             self._known = versions
             return
+        self.rest = self._rests(at)
         kind, origin, after = found
         number = 0 if self._last is None else self._last[0].number + 1
         plan = Plan(

@@ -9,12 +9,15 @@ from penstock.config.pipeline import Pipeline
 from penstock.control.explanation import Explanation
 from penstock.control.spoken import spoken
 from penstock.core.step import StepSpec
+from penstock.core.version import pipeline_of
 from penstock.runtime.terminal.explain_step import show_step
 from penstock.runtime.terminal.words import head, pairs, put, table
 
 FIRST = "what is in force when it starts is its history; then each answer as it is given in time"
 REVISED = "an answer that a correction changes comes once more, and is repaired here the same way"
 WATERMARK = "that of the step above: no answer comes late, and nothing is waited for"
+
+SHARED = "it has these answers for all who take them, and steps of equal meaning run there once"
 
 
 def show_over(pipeline: OverAnswers, plan: Explanation, out: Console) -> None:
@@ -27,6 +30,8 @@ def show_over(pipeline: OverAnswers, plan: Explanation, out: Console) -> None:
         ("corrected", REVISED),
         ("watermark", WATERMARK),
     ]
+    if pipeline.log != pipeline_of(pipeline.name):
+        said.append(("log", f"{pipeline.log}: {SHARED}"))
     out.print(pairs(*said))
     out.print(Padding(tree(pipeline), (1, 0, 0, 2), expand=False))
     head("Records", out)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.config.catalog import UnknownPipelineError
-from penstock.config.feeds import Lodging
+from penstock.config.feeds import AGAIN, Lodging
 from penstock.config.kept import catalog_in_force, kept_file, read_files
 from penstock.config.links import stands_on
 from penstock.config.model import PIPELINE_RULE
@@ -124,7 +124,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
 
     Args:
         settings: with an absolute home.
-        name: of the pipeline; its file may be gone or wrong already.
+        name: of the pipeline; its file may be gone or wrong already. Or of a log that it left.
         out: where to say and ask.
         sure: do not ask.
 
@@ -135,7 +135,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
         UnknownPipelineError: neither a file nor anything written has this name.
         StreamRunsError: its stream host runs.
     """
-    found = _find(settings, name)
+    found = _former_log(settings, name) if AGAIN in name else _find(settings, name)
     paths = StreamPaths(settings.streams, name)
     if not which_of(name):  # a version leaves what runs by itself
         _refuse_if_running(paths, found)
@@ -192,6 +192,28 @@ def _find(settings: Settings, name: str) -> Removal:
     )
     if found.config is None and found.empty:
         raise unknown
+    return found
+
+
+def _former_log(settings: Settings, log: str) -> Removal:
+    """A log of answers on which pipelines stood that have another one now."""
+    every, shares = catalog_in_force(settings).every, shares_of(settings)
+    if here := [each.name for each in every if each.log == log]:
+        raise StoodOnError(log, here)
+    found = Removal(
+        parts=(Part.of(Tables(settings.lake_uri, log), None),),
+        stays=(),
+        shares=Shares(
+            tuple(each for each in shares.runs if each.log == log),
+            tuple(each for each in shares.logs if each.log == log),
+        ),
+        reports=(),
+        files=tuple(settings.streams.glob(f"{log}.*")),
+        config=None,
+        definitions=(),
+    )
+    if not found.shares.logs:
+        raise UnknownPipelineError(log, tuple(each.name for each in every))
     return found
 
 
@@ -333,6 +355,6 @@ def _show_what_stays(found: Removal, name: str, out: Console) -> None:
     if found.stays:
         said = f"Its log stays, as its file says it: {', '.join(found.stays)} stand on it."
         out.print(said, soft_wrap=True)
-    if not which_of(name):
+    if not which_of(name) and AGAIN not in name:
         said = f"Airflow keeps the history of the DAGs of {name}; logs stay, too."
         out.print(said, soft_wrap=True)

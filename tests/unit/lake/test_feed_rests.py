@@ -1,0 +1,63 @@
+"""The answers of a step that is behind are taken more rarely: it needs what that costs."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from penstock.lake.ingest import door
+from penstock.lake.over.feed import LONGEST_REST, REST, USUAL, Feed
+from penstock.lake.storage.commit import Table
+from penstock.lake.storage.read import read_table
+from tests import chains
+from tests.lakes import ROWS, Lake, make_lake
+from tests.steps import CASES
+from tests.streams import write_jsonl
+
+
+@dataclass
+class Stopped:
+    """A clock that stands."""
+
+    at: datetime
+
+    def now(self) -> datetime:
+        return self.at
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Six blocks, of which a step has answered two."""
+    monkeypatch.setattr(door, "BLOCK", 15)
+    source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "live"}
+    found = make_lake(tmp_path, (chains.BASE, CASES["sites"][1]), source=source)
+    found.query()
+    write_jsonl(tmp_path / "live" / "0.jsonl", ROWS)
+    found.ingest()
+    for _ in range(2):
+        found.query(blocks=1).work()
+    return found
+
+
+def rested(lake: Lake, feed: Feed, seconds: float) -> float:
+    """How long a feed rests so long after the blocks were sealed."""
+    sealed = read_table(Table(lake.tables.blocks()))["sealed_at"][0].as_py()
+    feed.clock = Stopped(sealed + timedelta(seconds=seconds))
+    assert feed.work() >= 0
+    return feed.rest
+
+
+def test_it_rests_by_how_far_the_step_above_is_behind(lake: Lake) -> None:
+    feed = chains.first(lake).feed()
+    assert rested(lake, feed, USUAL + 10) == pytest.approx(10 * REST)
+    lake.query(blocks=1).work()
+    assert rested(lake, feed, USUAL - 1) == 0, "as any stream is between two micro-batches"
+    lake.query(blocks=1).work()
+    assert rested(lake, feed, 3_600) == LONGEST_REST
+
+
+def test_it_does_not_rest_once_all_is_answered(lake: Lake) -> None:
+    feed = chains.first(lake).feed()
+    lake.query().run()
+    assert rested(lake, feed, 3_600) == 0
