@@ -24,6 +24,7 @@ from penstock.config.kept import approve, build, catalog_in_force, keep, take_ba
 from penstock.config.settings import Settings, child_environment
 from penstock.control.job import OUTCOME
 from penstock.core.errors import PenstockError
+from penstock.core.floor import file_of, floor_of
 from penstock.core.request import Job, JobRequest
 from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
 from penstock.runtime.streams import control, links
@@ -63,7 +64,8 @@ class World:
         draw: what is random.
         steps: of each pipeline that stands on a log, as its file says, or last said.
         log_of: on which.
-        running: pipelines that are to be linked.
+        floors: pipelines with a step over the answers of their first one.
+        running: files whose pipelines are to be linked.
         sent: records in files, by log.
         wrong: what must not be.
     """
@@ -73,6 +75,7 @@ class World:
     draw: random.Random
     steps: dict[str, Steps] = field(default_factory=dict)
     log_of: dict[str, Log] = field(default_factory=dict)
+    floors: set[str] = field(default_factory=set)
     running: set[str] = field(default_factory=set)
     sent: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -106,11 +109,10 @@ class World:
             self.write(log.name, {"source": {"files": str(self.source(log)), "format": "parquet"},
                                   "columns": log.columns, "event_time": "at",
                                   "steps": {"own": step}})  # fmt: skip
-            top = {"keys": [log.key], "window": {"size": log.wide}, "measures": {"most": "max(n)"}}
             if log.over:
                 self.write(log.over, {"source": {"pipeline": log.name, "step": "own"},
                                       "columns": {log.key: "string", "n": "long"},
-                                      "steps": {"top": top}})  # fmt: skip
+                                      "steps": {"top": log.top}})  # fmt: skip
         self.running |= {*self.stay}
 
     def write(self, name: str, content: dict[str, Any] | str) -> None:
@@ -122,9 +124,16 @@ class World:
 
     def say(self, name: str) -> None:
         """Write the file of a pipeline that stands on a log."""
-        self.write(
-            name, {"source": {"pipeline": self.log_of[name].name}, "steps": self.steps[name]}
-        )
+        log, steps = self.log_of[name], {**self.steps[name]}
+        if name in self.floors:
+            steps["top"] = {"from": min(self.steps[name])} | log.top
+        self.write(name, {"source": {"pipeline": log.name}, "steps": steps})
+
+    def unlink(self, name: str) -> None:
+        """End the streams of a file."""
+        for step in self.steps.get(name, ()):
+            links.unlink(self.settings.streams, floor_of(name, step), "user")
+        links.unlink(self.settings.streams, name, "user")
 
     def some_step(self, log: Log) -> dict[str, Any]:
         """Few enough that several pipelines mean the same."""
@@ -150,6 +159,8 @@ class World:
         count = self.draw.choice((1, 1, 2))
         self.log_of[name] = log
         self.steps[name] = {f"s{n}": self.some_step(log) for n in range(count)}
+        self.floors -= {name}
+        self.floors |= {name} if log.wide and self.draw.random() < 0.6 else set()
         self.say(name)
         self.running.add(name)
         return True
@@ -159,12 +170,13 @@ class World:
         if not (name := self._one()):
             return False
         self.running.discard(name)
-        links.unlink(self.settings.streams, name, "user")
+        self.unlink(name)
         (self.settings.pipelines / f"{name}.yaml").unlink()
-        del self.steps[name]
+        steps = self.steps.pop(name)
         if self.draw.random() < 0.6:  # ``penstock remove``; whoever it says still runs stays
-            with contextlib.suppress(PenstockError):
-                remove_pipeline(self.settings, name, Console(file=io.StringIO()), sure=True)
+            for each in (*(floor_of(name, step) for step in steps), name):
+                with contextlib.suppress(PenstockError):
+                    remove_pipeline(self.settings, each, Console(file=io.StringIO()), sure=True)
         return True
 
     def _edit(self) -> bool:
@@ -179,10 +191,10 @@ class World:
         return True
 
     def approve(self, name: str) -> None:
-        """Whatever waits of a pipeline is in force."""
-        found = {each.name: each.digest for each in Catalog.read(self.settings.pipelines).pipelines}
-        if name in found:
-            approve(self.settings, name, found[name])
+        """Whatever waits of a file is in force."""
+        for each in Catalog.read(self.settings.pipelines).pipelines:
+            if file_of(each.name) == name:
+                approve(self.settings, each.name, each.digest)
 
     def _build(self) -> bool:
         """An edit that waits runs beside what is in force."""
@@ -256,6 +268,7 @@ class World:
         if not (name := self._one()):
             return False
         step = self.draw.choice(sorted(self.steps[name]))
+        self.unlink(name)  # of a floor above it the name is another one, too
         self.steps[name][f"s{self.draw.randint(10, 99)}"] = self.steps[name].pop(step)
         self.say(name)
         return True
@@ -275,13 +288,14 @@ class World:
         name = self.draw.choice((*(log.name for log in self.logs), *sorted(self.steps)))
         if name in self.running:
             self.running.discard(name)
-            links.unlink(self.settings.streams, name, "user")
+            self.unlink(name)
         else:
             self.running.add(name)
         return True
 
     def _kill(self, which: str) -> bool:
-        marks = [StreamPaths(self.settings.streams, name).mark for name in self.stay]
+        names = control.names(self.settings.streams)
+        marks = [StreamPaths(self.settings.streams, name).mark for name in names]
         alive = (pid for mark in marks for pid in marked(mark) if psutil.pid_exists(pid))
         found = list[psutil.Process]()
         for pid in alive:
@@ -348,11 +362,12 @@ class World:
         catalog = catalog_in_force(self.settings)
         keep(self.settings, catalog)
         for pipeline in catalog.pipelines:
-            if pipeline.name not in self.running:
+            if file_of(pipeline.name) not in self.running:
                 continue
             paths = StreamPaths(self.settings.streams, pipeline.log)
             meant = StreamSpec.of(self.settings, pipeline.log, pipeline.log_digest)
-            now, wanted = control.status(paths), lambda name=pipeline.name: name in self.running
+            now, file = control.status(paths), file_of(pipeline.name)
+            wanted = lambda file=file: file in self.running  # noqa: E731
             if now.state != "stopping" and links.link(paths, pipeline.name, wanted):
                 with contextlib.suppress(PenstockError):
                     control.ensure_supervisor(paths, meant, wanted)

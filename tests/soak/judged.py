@@ -5,6 +5,7 @@ from pathlib import Path
 
 import duckdb
 
+from penstock.config.answers import OverAnswers
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.version import pipeline_of
@@ -45,9 +46,9 @@ class Judge:
         yield from self._register([each for each in mine if pipeline_of(each.name) in running])
         for pipeline in mine:
             yield from self._compared(pipeline)
-        over = [each for each in pipelines if each.name == self.log.over]
-        for pipeline in over:
-            yield from self._compared_over(pipeline)
+        for pipeline in pipelines:
+            if isinstance(pipeline, OverAnswers) and pipeline.other.log == self.log.name:
+                yield from self._compared_over(pipeline)
         for each in rescalings(self.tables):
             if each.state == DECIDED:
                 yield f"{each.run} is still on its way from {each.tasks_before} to {each.tasks}"
@@ -93,15 +94,16 @@ class Judge:
             if bad:
                 yield f"{name}: {len(bad)} wrong: {bad[0]}"
 
-    def _compared_over(self, pipeline: Pipeline) -> Iterator[str]:
+    def _compared_over(self, pipeline: OverAnswers) -> Iterator[str]:
         """The greatest count of a key's windows in each wider one."""
         tables, (step,) = Tables(self.lake, pipeline.log), pipeline.specs
         at, rows, key = position(tables, step), answers_in_force(tables, step), self.log.key
         self.db.register("answer", rows)
-        size, narrow = step.window.size, step.window.size // 24
+        size, narrow = step.window.size, pipeline.over.window.size
+        where = pipeline.other.steps[pipeline.source.step].where or "true"
         bad = self.db.execute(f"""
             with narrow as (select {key}, us // {narrow} * {narrow} + {narrow} as e,
-                count(*) as n from record group by all),
+                count(*) as n from record where {where} group by all),
             truth as (select {key}, (e - 1) // {size} * {size} as w, max(n) as most
                 from narrow group by all)
             select * from (from truth where w + {size} <= ?) as t

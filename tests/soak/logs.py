@@ -45,6 +45,11 @@ class Log:
         return {"keys": [self.key], "measures": {"n": "count(*)", "most": f"max({self.value})"}}
 
     @property
+    def top(self) -> dict[str, Any]:
+        """The step over the answers of such a one."""
+        return {"keys": [self.key], "window": {"size": self.wide}, "measures": {"most": "max(n)"}}
+
+    @property
     def columns(self) -> dict[str, str]:
         """Declared ones."""
         return {self.key: "string", self.value: "double"}

@@ -19,11 +19,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.config.answers import OverAnswers
 from penstock.config.kept import catalog_in_force
+from penstock.config.settings import Settings
 from penstock.core.request import Job
 from penstock.lake.history.position import position
 from penstock.lake.log.blocks import newest_seq, next_block
+from penstock.lake.over.taken import taken_at
 from penstock.lake.storage.tables import Tables
+from penstock.runtime.streams import control
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.processes import kill_marked
 from tests.soak.changes import CHANGES, World
@@ -45,6 +49,20 @@ def drained(world: World) -> bool:
                for step in pipeline.specs):  # fmt: skip
             return False
     return True
+
+
+def taken(settings: Settings, pipeline: OverAnswers) -> bool:
+    """All that the step has answered is in the log of a pipeline over it, and answered there."""
+    tables, above = Tables(settings.lake_uri, pipeline.log), pipeline.over
+    at = position(Tables(settings.lake_uri, pipeline.other.log), above)
+    last = next_block(tables)
+    known = taken_at(tables, last)
+    steps = [position(tables, step) for step in pipeline.specs]
+    return (
+        at is not None
+        and (known.seq, known.done) == (at.sealed.seq, at.done)
+        and all(each is not None and each.sealed.block == last for each in steps)
+    )
 
 
 def until(ask: Callable[[], bool], seconds: float, meanwhile: Callable[[], None]) -> bool:
@@ -95,10 +113,16 @@ def judge(world: World) -> None:
     known = catalog_in_force(world.settings)
     if known.errors:
         world.wrong.append(f"files are wrong: {known.errors}")
-    over = {log.over for log in world.logs}
-    for job in (Job.CORRECT, Job.CORRECT, Job.AUDIT):
-        for pipeline in sorted(known.every, key=lambda each: each.name in over):
+    over = [each for each in known.every if isinstance(each, OverAnswers)]
+    lowest = [each for each in known.every if not isinstance(each, OverAnswers)]
+    for job, some in ((Job.CORRECT, lowest), (Job.CORRECT, lowest), (Job.CORRECT, over),
+                      (Job.CORRECT, over), (Job.AUDIT, lowest), (Job.AUDIT, over)):  # fmt: skip
+        if some is over and not until(lambda: all(taken(world.settings, each) for each in over),
+                                      DRAIN_SECONDS, world.see_to_streams):  # fmt: skip
+            world.wrong.append("what is over answers does not get all of them")
+        for pipeline in some:
             world.runs(job, pipeline.name)
+    print(f"{len(over)} over answers, in {len({each.log for each in over})} logs", flush=True)
     for log in world.logs:
         found = Judge(world.settings, log, world.source(log), world.sent[log.name])
         world.wrong += found.wrong([*known.every], world.running)
@@ -121,7 +145,7 @@ def main() -> int:
     try:
         run(world, arguments.minutes)
     finally:
-        for name in world.stay:
+        for name in control.names(world.settings.streams):
             kill_marked(StreamPaths(world.settings.streams, name).mark, set())
     print(f"\nsent {dict(world.sent)}; {dict(sorted(world.done.items()))}")
     print("\n".join(["wrong:", *world.wrong]) if world.wrong else "nothing wrong")

@@ -63,7 +63,8 @@ class Ingest:
                 else:  # other sources go on
                     self._received += max(received, 0)
                     self._waits(self.door.away)
-                self.halt.wait(POLL_SECONDS if received < 0 else self.door.rest)
+                if received < 0:
+                    self.halt.wait(max(POLL_SECONDS, self.door.rest))
         except BaseException as failed:  # noqa: BLE001  handed to the main thread, which raises it
             self.failure = failed
 

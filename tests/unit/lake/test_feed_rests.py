@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.lake.ingest import door
-from penstock.lake.over.feed import LONGEST_REST, REST, USUAL, Feed
+from penstock.lake.over.feed import LONGEST_REST, LOOK_SECONDS, REST, USUAL, Feed
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests import chains
@@ -40,24 +40,43 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return found
 
 
-def rested(lake: Lake, feed: Feed, seconds: float) -> float:
-    """How long a feed rests so long after the blocks were sealed."""
+def works(lake: Lake, feed: Feed, seconds: float) -> bool:
+    """Whether a feed takes what waits so long after the blocks were sealed."""
     sealed = read_table(Table(lake.tables.blocks()))["sealed_at"][0].as_py()
     feed.clock = Stopped(sealed + timedelta(seconds=seconds))
-    assert feed.work() >= 0
-    return feed.rest
+    return feed.work() >= 0
 
 
 def test_it_rests_by_how_far_the_step_above_is_behind(lake: Lake) -> None:
+    feed, now = chains.first(lake).feed(), USUAL + 10
+    assert works(lake, feed, now)
+    lake.query(blocks=1).work()
+    assert not works(lake, feed, now + 10 * REST - 0.5)
+    assert feed.rest == 0.5
+    assert works(lake, feed, now + 10 * REST + 0.5)
+    lake.query(blocks=1).work()
+    assert not works(lake, feed, now + 10 * REST + 1)
+    assert feed.rest == LOOK_SECONDS
+
+
+def test_it_rests_no_longer_than_so(lake: Lake) -> None:
     feed = chains.first(lake).feed()
-    assert rested(lake, feed, USUAL + 10) == pytest.approx(10 * REST)
+    assert works(lake, feed, 7_200)
     lake.query(blocks=1).work()
-    assert rested(lake, feed, USUAL - 1) == 0, "as any stream is between two micro-batches"
+    assert not works(lake, feed, 7_200 + LONGEST_REST - 1)
+    assert works(lake, feed, 7_200 + LONGEST_REST + 1)
+
+
+def test_it_takes_at_once_what_a_step_says_that_is_not_behind(lake: Lake) -> None:
+    feed = chains.first(lake).feed()
+    assert works(lake, feed, USUAL - 1)
     lake.query(blocks=1).work()
-    assert rested(lake, feed, 3_600) == LONGEST_REST
+    assert works(lake, feed, USUAL - 1), "as any stream is between two micro-batches"
 
 
 def test_it_does_not_rest_once_all_is_answered(lake: Lake) -> None:
     feed = chains.first(lake).feed()
+    assert works(lake, feed, 7_200)
     lake.query().run()
-    assert rested(lake, feed, 3_600) == 0
+    assert works(lake, feed, 7_201)
+    assert feed.rest == 0

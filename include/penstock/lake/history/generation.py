@@ -60,6 +60,7 @@ class Sealed:
     """A row of ``control`` that counts: the step is sealed up to ``seq``.
 
     ``late`` and ``answered`` are the pairs of its generation up to there; ``shed`` are of the late.
+    ``answers`` are those of its micro-batch.
     """
 
     generation: int
@@ -71,6 +72,7 @@ class Sealed:
     late: int = 0
     answered: int = 0
     shed: int = 0
+    answers: int = 0
 
     @property
     def order(self) -> tuple[int, int, int]:

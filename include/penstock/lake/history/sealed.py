@@ -20,7 +20,8 @@ from penstock.lake.storage.read import DataFile, Spans, data_files, read_files, 
 from penstock.lake.storage.tables import Tables
 
 SEALED = ("generation", "micro_batch", "block", "through_seq", "watermark_us", "t_max_us", "k_us",
-          "slack_us", "pairs_open", "late_total", "answered_total", "shed_total")  # fmt: skip
+          "slack_us", "pairs_open", "late_total", "answered_total", "shed_total",
+          "answers")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +160,5 @@ def _rows(rows: pa.Table) -> Iterator[Sealed]:
         yield Sealed(
             r["generation"], r["micro_batch"], r["block"], r["through_seq"], state,
             r["pairs_open"], r["late_total"], r["answered_total"], r["shed_total"] or 0,
+            r["answers"],
         )  # fmt: skip

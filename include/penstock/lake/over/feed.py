@@ -14,6 +14,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,17 +50,19 @@ from penstock.lake.storage.tables import Tables
 log = logging.getLogger(__name__)
 
 AT_ONCE = 250_000
-"""Records of the step above whose answers a plan takes, at most, but for one micro-batch."""
+"""Answers that a plan takes at most, but for those of one micro-batch."""
 BLOCK = 65_536
-USUAL, REST, LONGEST_REST = 3.0, 0.5, 10.0
+USUAL, REST, LONGEST_REST = 10.0, 0.5, 20.0
 """So far behind a step may be, s; what share of what it is more is rested; and the longest, s."""
+LOOK_SECONDS = 1.0
+"""Between two looks whether it still is."""
 
 
 class Feed(Sealing):
     """What a ``Door`` is to files, to the answers of a step of another pipeline.
 
     Attributes:
-        rest: so long nothing should be taken after the last plan, s: the step above is behind.
+        rest: so long ``work`` need not be called, s: the step above is behind.
     """
 
     away: str | None = None
@@ -79,7 +83,7 @@ class Feed(Sealing):
         self._last: tuple[Plan, Taken, Taken] | None = None
         self._arrived = 0
         self._idle = False
-        self.rest = 0.0
+        self.rest, self._rests_until = 0.0, datetime.min.replace(tzinfo=UTC)
 
     @property
     def ended(self) -> bool:
@@ -87,18 +91,24 @@ class Feed(Sealing):
         at = position(self.source, self.above)
         return self._idle and at is not None and at.sealed.state.ended
 
-    def _rests(self, at: Position) -> float:
-        """Until answers of a step that is behind are taken once more, s.
+    def _rests(self, at: Position | None) -> bool:
+        """Whether answers of a step that is behind are not to be taken yet.
 
         Each time costs what a micro-batch of that step costs, and while it is behind it needs all
-        that there is. Which answers are taken at once changes nothing (law 0).
+        that there is. Which answers are taken at once changes nothing (law 0); decision 63.
         """
+        left = (self._rests_until - self.clock.now()).total_seconds()
+        rests = left > 0 and at is not None and self._behind(at) > USUAL
+        self.rest = min(left, LOOK_SECONDS) if rests else 0.0
+        return rests
+
+    def _behind(self, at: Position) -> float:
+        """How long the first block waits that the step above has not answered, s; 0: there is none."""
         within = Spans("block", ((at.sealed.block, at.sealed.block),))
         waits = read_table(Table(self.source.blocks()), ["sealed_at"], within=within)["sealed_at"]
         if not len(waits):
             return 0.0
-        behind = (self.clock.now() - waits[0].as_py()).total_seconds()
-        return min(max((behind - USUAL) * REST, 0.0), LONGEST_REST)
+        return (self.clock.now() - waits[0].as_py()).total_seconds()
 
     def serve(self, pipelines: Sequence[Pipeline]) -> None:
         """Nothing is to be done: no step over answers needs side data."""
@@ -147,7 +157,7 @@ class Feed(Sealing):
         if versions == self._known:  # a look costs a millisecond, a position many
             return
         at = position(self.source, self.above)
-        if at is None and before.run in {"", self.above.id}:
+        if self._rests(at) or (at is None and before.run in {"", self.above.id}):
             return
         if before.epoch >= 0 and not before.is_of(self.above, at):
             raise TerminalError(ANEW.format(step=self.above.name, pipeline=self.source.pipeline,
@@ -156,7 +166,8 @@ class Feed(Sealing):
         if found is None:
             self._known = versions
             return
-        self.rest = self._rests(at)
+        rest = min(max((self._behind(at) - USUAL) * REST, 0.0), LONGEST_REST)
+        self._rests_until = self.clock.now() + timedelta(seconds=rest)
         kind, origin, after = found
         number = 0 if self._last is None else self._last[0].number + 1
         plan = Plan(
@@ -183,8 +194,9 @@ class Feed(Sealing):
             return BlockKind.MARK, LIVE, before.sealed(last)
         rows = [row for row in rows if row.order > before.order]
         if rows:
-            some = [row for row in rows if row.seq - before.seq <= AT_ONCE] or rows[:1]
-            return BlockKind.MARK, LIVE, before.sealed(some[-1])
+            counts = accumulate(row.answers for row in rows)
+            last = max(sum(count <= AT_ONCE for count in counts), 1) - 1
+            return BlockKind.MARK, LIVE, before.sealed(rows[last])
         after = before.corrected(at.done | before.done)
         return None if after == before else (BlockKind.DATA, REVISION, after)
 
