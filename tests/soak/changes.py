@@ -160,7 +160,7 @@ class World:
         self.log_of[name] = log
         self.steps[name] = {f"s{n}": self.some_step(log) for n in range(count)}
         self.floors -= {name}
-        self.floors |= {name} if log.wide and self.draw.random() < 0.6 else set()
+        self.floors |= {name} if log.wide and self.draw.random() < 0.8 else set()
         self.say(name)
         self.running.add(name)
         return True

@@ -81,5 +81,5 @@ def zeek(file: Path) -> Log:
     rows = pq.read_table(file, columns=["event_time", "sip", "rtt"])
     return Log(
         "dns", "", _told(rows, "sip", "rtt"), DAY // 48, "sip", "rtt",
-        ("PT1M", "PT5M"), ("PT10S", "PT30S", "PT2M"), (None, "rtt > 0.01"),
+        ("PT1M", "PT5M"), ("PT10S", "PT30S", "PT2M"), (None, "rtt > 0.01"), "PT30M",
     )  # fmt: skip

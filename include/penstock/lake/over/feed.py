@@ -103,7 +103,7 @@ class Feed(Sealing):
         return rests
 
     def _behind(self, at: Position) -> float:
-        """How long the first block waits that the step above has not answered, s; 0: there is none."""
+        """How long the first block that it has not answered waits, s; 0: there is none."""
         within = Spans("block", ((at.sealed.block, at.sealed.block),))
         waits = read_table(Table(self.source.blocks()), ["sealed_at"], within=within)["sealed_at"]
         if not len(waits):
