@@ -8,7 +8,9 @@ log has a host, a process of its own; they share the cores of this machine.
 - latency: of the answers of a window, from when a level has published them until the next one has;
 - throughput: records a second that the first step answers of a log that is sealed, in micro-batches
   of 100,000, alone and with the levels over it; and from its first record to the last answer of the
-  last level.
+  last level;
+- shared: processor time of all hosts for a sealed log and its chain, for one pipeline, and for ten
+  whose chains are equal.
 """
 
 import argparse
@@ -24,10 +26,11 @@ from typing import Any
 
 import latency
 import measuring
-from topology import Told, running
+from topology import Told, processor_seconds, running
 
 from penstock.config.catalog import Catalog
 from penstock.config.pipeline import Pipeline
+from penstock.config.shares import Shares, shared
 from penstock.core.clock import SystemClock
 from penstock.lake.history.generation import generations
 from penstock.lake.history.position import position
@@ -41,6 +44,15 @@ SIZE = "micro_batch: {least: 100000, most: 100000}"
 """Of a sealed log: enough micro-batches for a rate, in place of three of four million records."""
 
 
+GUEST = """
+source: {pipeline: %s}
+steps:
+  live:
+    keys: [key]
+    window: {size: PT1S}
+    measures: {n: count(*), total: sum(value)}
+    slack: {fixed: PT1S}
+"""
 LEVEL = """
 source: {{pipeline: {above}, step: live}}
 columns: {{key: string, n: long}}
@@ -48,22 +60,38 @@ steps: {{live: {{keys: [key], window: {{size: PT1S}}, measures: {{n: max(n)}}}}}
 """
 
 
-def chain_over(home: Path, pipeline: Pipeline, levels: int) -> list[Pipeline]:
-    """The pipelines of a chain, the lowest first; their files are beside that of the first step."""
-    above, names = pipeline.name, [f"level{n + 1}" for n in range(levels)]
-    for name in names:
-        (home / f"{name}.yaml").write_text(LEVEL.format(above=above))
-        above = name
-    catalog = Catalog.read(home)
-    return [catalog.pipeline(name) for name in names]
+def chain_over(home: Path, pipeline: Pipeline, levels: int, others: int = 0) -> list[Pipeline]:
+    """The pipelines of a chain, the lowest first; their files are beside that of the first step.
+
+    So are those of others with the same step and the same chain.
+    """
+    names = [f"level{n + 1}" for n in range(levels)]
+    for other in ["", *(f"other{n}_" for n in range(others))]:
+        above = other.strip("_") or pipeline.name
+        if other:
+            (home / f"{above}.yaml").write_text(GUEST % pipeline.name)
+        for name in names:
+            (home / f"{other}{name}.yaml").write_text(LEVEL.format(above=above))
+            above = f"{other}{name}"
+    found = {each.name: each for each in catalog_of(home)}
+    return [found[name] for name in names]
+
+
+def catalog_of(home: Path) -> Sequence[Pipeline]:
+    """All pipelines, which know their runs and logs."""
+    found = Catalog.read(home).pipelines
+    shared(found, Shares())
+    return found
 
 
 def host_of(home: Path, name: str, stop: Any) -> None:
-    """The host of a pipeline's log, until it is told to stop; in a process of its own."""
-    pipeline, pulse = Catalog.read(home).pipeline(name), Told()
+    """The host of a log, until it is told to stop; in a process of its own."""
+    mine, pulse = [each for each in catalog_of(home) if each.log == name], Told()
     pulse.stop = stop
+    pipeline = next(each for each in mine if each.name == name)
     with measuring.session(name) as spark:
-        StreamHost(spark, tables_of(home, pipeline), pipeline, home, SystemClock(), pulse).run()
+        StreamHost(spark, tables_of(home, pipeline), pipeline, home, SystemClock(), pulse,
+                   linked=lambda: mine).run()  # fmt: skip
 
 
 @contextmanager
@@ -117,14 +145,17 @@ def late(home: Path, rate: int, seconds: float) -> dict[str, Any]:
     return {"levels": found}
 
 
-def through(home: Path, records: int, levels: int) -> dict[str, float]:
-    """Records a second of a sealed log: of the first step, and to the end of the chain."""
+def through(home: Path, records: int, levels: int, others: int = 0) -> dict[str, float]:
+    """Records a second of a sealed log: of the first step, and to the end of the chain.
+
+    And processor seconds of the hosts of all that is linked.
+    """
     pipeline, tables = measuring.pipeline_in(home, latency.PIPELINE + SIZE)
     measuring.start_of_log(tables, pipeline)
     (home / "source").mkdir()
     latency.some(home / "source", records)
     measuring.ingest(tables, pipeline, home)
-    every = chain_over(home, pipeline, levels)
+    every = chain_over(home, pipeline, levels, others)
     with hosts(home, every):
         while not all(generations(tables_of(home, each), each.specs[0]) for each in every):
             time.sleep(0.1)
@@ -139,14 +170,15 @@ def _measured(
         while mark(tables, pipeline) is None:
             time.sleep(0.02)
         began, before = time.monotonic(), newest_answered(tables, pipeline)
+        spent = processor_seconds()
         while newest_answered(tables, pipeline) < records:
             time.sleep(0.05)
         first, last = time.monotonic() - began, mark(tables, pipeline)
         while any(mark(tables_of(home, each), each) != last for each in levels):
             time.sleep(0.05)
-        whole = time.monotonic() - began
+        whole, spent = time.monotonic() - began, processor_seconds() - spent
     count = records - before  # of those after its first micro-batch
-    return {"first": count / first, "whole": count / whole}
+    return {"first": count / first, "whole": count / whole, "cpu": spent}
 
 
 def mark(tables: Tables, pipeline: Pipeline) -> int | None:
@@ -181,6 +213,11 @@ def main() -> None:
     print(measuring.markdown(
         ["levels over it", "first step, records/s", "to the last answer, records/s"],
         [[f"{n}", f"{r['first']:,.0f}", f"{r['whole']:,.0f}"] for n, r in rows]))  # fmt: skip
+    rows = [(n, apart("through", records=args.records // 3, levels=LEVELS, others=n - 1))
+            for n in (1, 10)]  # fmt: skip
+    print(measuring.markdown(
+        ["pipelines with the chain", "processor s", "to the last answer, records/s"],
+        [[f"{n}", f"{r['cpu']:.1f}", f"{r['whole']:,.0f}"] for n, r in rows]))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -273,13 +273,14 @@ def burnt(home: Path, records: int, pipelines: int, *, equal: bool) -> dict[str,
         streaming = query.start([*steps.values()])
         while query.done < 0:
             time.sleep(0.05)
-        before = _spent()
+        before = processor_seconds()
         streaming.processAllAvailable()
-        spent = _spent() - before
+        spent = processor_seconds() - before
     return {"cpu": spent, "runs": len(steps)}
 
 
-def _spent() -> float:
+def processor_seconds() -> float:
+    """Of this process and its children, so far."""
     own = psutil.Process()
     return sum(sum(p.cpu_times()[:2]) for p in [own, *own.children(recursive=True)])
 

@@ -16,7 +16,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.floor import file_of
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal.explain import show_explanation
-from penstock.runtime.terminal.removal import StoodOnError, remove_pipeline
+from penstock.runtime.terminal.removal import remove_pipeline
+from penstock.runtime.terminal.to_remove import StoodOnError
 from tests.catalogs import require_said, said
 
 ONE = """description: Who passes which gate

@@ -22,7 +22,8 @@ from penstock.lake.storage.spec import logs_in
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.links import link
 from penstock.runtime.streams.paths import StreamPaths, take_lock
-from penstock.runtime.terminal.removal import StoodOnError, StreamRunsError, remove_pipeline
+from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
+from penstock.runtime.terminal.to_remove import StoodOnError
 from tests.doubles import RisingClock
 from tests.lakes import ROWS
 from tests.local import LocalQuery

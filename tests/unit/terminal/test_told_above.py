@@ -12,8 +12,9 @@ from penstock.config.settings import Settings
 from penstock.lake.serve.above import owed_above, waits_above
 from penstock.quality.pictures import pictures
 from penstock.runtime.terminal.explain import show_explanation
-from penstock.runtime.terminal.removal import StoodOnError, remove_pipeline
+from penstock.runtime.terminal.removal import remove_pipeline
 from penstock.runtime.terminal.show import _owed
+from penstock.runtime.terminal.to_remove import StoodOnError
 from tests import chains
 from tests.lakes import make_lake, some_rows
 from tests.steps import CASES

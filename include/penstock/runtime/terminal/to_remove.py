@@ -1,0 +1,182 @@
+"""What is to be removed with a pipeline: of logs on which it stands, or stood, and beside them."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from penstock.config.catalog import UnknownPipelineError
+from penstock.config.feeds import Lodging
+from penstock.config.kept import catalog_in_force, kept_file, read_files
+from penstock.config.links import stands_on
+from penstock.config.model import PIPELINE_RULE
+from penstock.config.settings import Settings
+from penstock.config.shares import Shares, shares_of
+from penstock.core.errors import ConfigError
+from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
+from penstock.lake.history.standing import ever_run
+from penstock.lake.storage.remove import Stored, stored
+from penstock.lake.storage.spec import logs_in
+from penstock.lake.storage.tables import Tables
+
+
+class StoodOnError(ConfigError):
+    """A pipeline cannot be removed while others take its answers."""
+
+    def __init__(self, pipeline: str, others: Sequence[str]) -> None:
+        self.pipeline, self.others = pipeline, tuple(others)
+        super().__init__(
+            f"{pipeline}: it is what {', '.join(others)} is made of, and nothing there could be"
+            " corrected or audited without it. Remove that first, with its file or its steps"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What will be removed from a log on which a pipeline stands, or stood.
+
+    Attributes:
+        log: the log.
+        steps: runs that end there, since it stays for others; none: the log ends, too.
+        stored: how much that is.
+    """
+
+    log: Tables
+    steps: tuple[str, ...] | None
+    stored: Stored
+
+    @classmethod
+    def of(cls, log: Tables, steps: tuple[str, ...] | None) -> Self:
+        """As it is now."""
+        return cls(log, steps, stored(log, steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What will be removed.
+
+    Attributes:
+        parts: of logs.
+        reports: folders of audit reports.
+        files: of streams.
+        stays: who else stands on a log of its own, which stays; none: it goes.
+        shares: what is remembered of its runs and logs.
+        config: its pipeline file, which stays; none: there is none.
+        definitions: where its last valid one is kept, and those of its versions.
+    """
+
+    parts: tuple[Part, ...]
+    reports: tuple[Path, ...]
+    files: tuple[Path, ...]
+    stays: tuple[str, ...]
+    shares: Shares
+    config: Path | None
+    definitions: tuple[Path, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is there."""
+        there = any(file.exists() for file in self.definitions if which_of(file.stem))
+        files = any(part.stored.files for part in self.parts)
+        return not (files or self.reports or self.files or self.shares != Shares() or there)
+
+    def ends_run_of(self, other: Lodging) -> bool:
+        """Whether a log has answers that come to an end here."""
+        return any(other.is_over(part.log.pipeline, part.steps) for part in self.parts)
+
+    @property
+    def ends(self) -> list[str]:
+        """Names of the logs that end."""
+        return [part.log.pipeline for part in self.parts if part.steps is None]
+
+
+def to_be_removed(settings: Settings, name: str) -> Removal:
+    """What there is; a name that is no name of a pipeline finds nothing, so no other folder."""
+    catalog = read_files(settings)
+    files = {p.name: p.path for p in catalog.pipelines}
+    files |= {e.path.stem: e.path for e in catalog.errors if e.path.stem not in files}
+    unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
+    versions = {version_of(pipeline_of(name), which) for which in (NEXT, FORMER)}
+    mine = {name} & versions if which_of(name) else {name, *versions}
+    if not mine or not re.fullmatch(PIPELINE_RULE, pipeline_of(name)):
+        raise unknown
+    direct = [p for p in catalog.pipelines if name in stands_on(p)[:1]]
+    if above := [p.name for p in direct if p.log != name]:
+        raise StoodOnError(name, above)
+    guests = tuple(p.name for p in direct)
+    others = {pipeline.name for pipeline in catalog_in_force(settings).every} - mine
+    shares = shares_of(settings)
+    mates = tuple(sorted({each.pipeline for each in shares.logs if each.log == name} & others))
+    parts = tuple(_parts(settings.lake_uri, name, mine, shares, others, stays=bool(guests)))
+    ends = {part.log.pipeline for part in parts if part.steps is None}
+    hosts = ends | ({name} - {part.log.pipeline for part in parts})
+    reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
+    found = Removal(
+        parts=parts,
+        stays=guests or mates,
+        shares=Shares(
+            tuple(each for each in shares.runs if each.pipeline in mine or each.log in ends),
+            tuple(each for each in shares.logs if each.pipeline in mine or each.log in ends),
+        ),
+        reports=tuple(folder for folder in reports if folder.is_dir()),
+        files=tuple(file for log in sorted(hosts) for file in settings.streams.glob(f"{log}.*")),
+        definitions=tuple(
+            kept_file(settings, each) for each in sorted(mine) if not guests or each != name
+        ),
+        config=files.get(name),
+    )
+    if found.config is None and found.empty:
+        raise unknown
+    return found
+
+
+def of_a_former_log(settings: Settings, log: str) -> Removal:
+    """A log of answers on which pipelines stood that have another one now."""
+    every, shares = catalog_in_force(settings).every, shares_of(settings)
+    if here := [each.name for each in every if each.log == log]:
+        raise StoodOnError(log, here)
+    found = Removal(
+        parts=(Part.of(Tables(settings.lake_uri, log), None),),
+        stays=(),
+        shares=Shares(
+            tuple(each for each in shares.runs if each.log == log),
+            tuple(each for each in shares.logs if each.log == log),
+        ),
+        reports=(),
+        files=tuple(settings.streams.glob(f"{log}.*")),
+        config=None,
+        definitions=(),
+    )
+    if not found.shares.logs:
+        raise UnknownPipelineError(log, tuple(each.name for each in every))
+    return found
+
+
+def _parts(
+    lake: str,
+    name: str,
+    mine: Collection[str],
+    shares: Shares,
+    others: Collection[str],
+    *,
+    stays: bool,
+) -> Iterator[Part]:
+    """The logs on which a pipeline stands or stood; of what stays for others what it alone runs."""
+    stood, found = {each.log for each in shares.logs if each.pipeline in mine}, False
+    for folder in sorted({*logs_in(lake), *stood}):
+        tables, here = Tables(lake, folder), [each for each in shares.runs if each.log == folder]
+        runs, own = {share.run for share in here if share.pipeline in mine}, folder == name
+        steps = [run for run in ever_run(tables) if run in runs
+                 or ("." not in run if own else run.startswith(f"{name}."))]  # fmt: skip
+        mates = {each.pipeline for each in shares.logs if each.log == folder} & {*others}
+        if (own or folder in stood) and not stays and not mates:
+            yield Part.of(tables, None)
+        elif own or steps or runs:
+            kept = {share.run for share in here if share.pipeline in others}
+            yield Part.of(tables, tuple(run for run in steps if run not in kept))
+        else:
+            continue
+        found = True
+    if not found:
+        yield Part.of(Tables(lake, name), None)
