@@ -19,6 +19,7 @@ from tests.chains import Over
 from tests.doubles import RecordingPulse, RisingClock
 from tests.forgery import Forger, audited
 from tests.lakes import Lake, make_lake, some_rows
+from tests.newest import NEWEST, SUMMED, summed
 from tests.steps import CASES
 from tests.streams import write_jsonl
 
@@ -135,3 +136,35 @@ def test_a_record_that_the_log_of_answers_lost_is_found(
     forger = Forger(one)  # type: ignore[arg-type]
     forger.rewrite("events", forger.rows("events")[1:])
     assert {"numbers_missing", "blocks_wrong"} <= later(quick, one)[0]
+
+
+def test_the_audit_of_a_step_over_newest_records_finds_a_fault_in_these(
+    quick: SparkSession, tmp_path: Path
+) -> None:
+    source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "live"}
+    lake = make_lake(tmp_path, (NEWEST, CASES["sites"][1]), source=source)
+    write_jsonl(tmp_path / "live" / "0.jsonl", some_rows(400, 11))
+    one = chains.over(lake, "first", SUMMED, {"site": "string", "code": "long"})
+    for each in (lake, one):
+        each.query()
+    lake.ingest()
+    lake.query().run()
+    lake.correct()
+
+    def answered_and_audited(over: Over) -> set[str]:
+        over.feed().catch_up()
+        over.query().run()
+        over.correct()
+        red, row = later(quick, over)
+        assert row["answers_compared"] > 3
+        return red
+
+    assert answered_and_audited(one) == set()
+    assert chains.in_force(one) == chains.closed(
+        summed(chains.in_force(lake)), 4, chains.watermark(one)
+    )
+    forger = Forger(lake)
+    forger.rewrite("answers", [{**row, "code": 10**12} for row in forger.rows("answers")])
+    other = chains.over(lake, "second", SUMMED, {"site": "string", "code": "long"})
+    other.query()
+    assert "wrong_answers" in answered_and_audited(other)

@@ -33,7 +33,7 @@ class Answers(OfPipeline):
     """Where records come from: the answers of a step, as they are given, and as they change."""
 
     pipeline: PipelineName = Field(description="The other pipeline.")
-    step: Name = Field(description="Its step, an aggregate.")
+    step: Name = Field(description="Its step, an aggregate or a latest.")
 
 
 class OverAnswers(LinkedPipeline):
@@ -127,7 +127,7 @@ class OverAnswers(LinkedPipeline):
 
 def columns_of_answers(step: StepSpec) -> dict[str, ColumnType]:
     """What can be taken of a step's answers."""
-    found = {column.name: column.type for column in (*step.keys, *step.values)}
+    found = {column.name: column.type for column in step.given}
     return found | {COUNT: ColumnType.LONG}
 
 
@@ -172,8 +172,9 @@ def wrong_answers(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Itera
         said = f"{above.name} has no step {source.step}"
         yield problem(pipeline, pipeline.said_at("step"), said, near(source.step, above.steps))
         return
-    if not step.is_taken or step.window.landmark:
-        said = f"{step.name} is no aggregate over windows of a size, and only such a one is read"
+    if not step.is_taken:
+        said = f"{step.name} is no aggregate over windows of a size, nor a latest of events, and"
+        said += " only such are read"
         yield problem(pipeline, pipeline.said_at("step"), said, "Name another step")
         return
     pipeline.link(above)

@@ -66,8 +66,6 @@ class StepSpec(ABC):
     """Whether it may shed records: a late one then means to it what one of no time means."""
     excludes: ClassVar[bool] = False
     """Whether it may leave records out, since code of the user's fails on them."""
-    is_taken: ClassVar[bool] = False
-    """Whether another step may take its answers."""
     takes: ClassVar[bool] = False
     """Whether it may take those of another one."""
     told_by: ClassVar[tuple[str, ...]] = ()
@@ -96,6 +94,16 @@ class StepSpec(ABC):
     @abstractmethod
     def values(self) -> tuple[Column | MeasureSpec, ...]:
         """Columns of an answer, with their types, beside its window and keys."""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether another step may take its answers."""
+        return False
+
+    @property
+    def given(self) -> tuple[Column | MeasureSpec, ...]:
+        """Columns of an answer that one has that takes it."""
+        return (*self.keys, *self.values)
 
     @property
     @abstractmethod

@@ -126,7 +126,7 @@ def test_an_edit_is_one_of_the_floor_that_it_is_on(tmp_path: Path) -> None:
         (("columns:", "keep: P9D\ncolumns:"), r":3 keep gates keeps records for a while"),
         (("    keys: [gate]\n    window: {size: PT1M}\n    measures: {passed: count(*), heavy: "
           "max(weight)}", "    kind: latest\n    keys: [gate]\n    columns: [weight]"),
-         r":1\d steps.rush.from minute is no aggregate over windows of a size"),
+         r":1\d steps.rush.measures.most column passed .*declared: gate, n_records, weight"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_where_it_stands(

@@ -75,7 +75,7 @@ def test_another_definition_below_is_another_one_above(tmp_path: Path) -> None:
         (("gates, step", "gate, step"), r":1 source.pipeline no valid pipeline .* mean gates\?"),
         (("minute}", "minutes}"), r":1 source.step gates has no step .* mean minute\?"),
         (("minute}", "since}"), r":1 source.step since is no aggregate over windows of a size"),
-        (("minute}", "last}"), r":1 source.step last is no aggregate"),
+        (("minute}", "last}"), r":2 columns.passed passed is no .*: gate, weight, n_records"),
         (("passed: long", "passed: long, went: long"), r":2 columns.went went is no .*: gate, "),
         (("passed: long", "passed: double"), r":2 columns.passed is long in .* Declare it as long"),
         (("PT1H", "PT90S"), r":6 steps.rush.window windows of minute would lie in two of its own"),
@@ -95,6 +95,24 @@ def test_what_is_wrong_is_said_where_it_stands(
     change: tuple[str, str], expected: str, tmp_path: Path
 ) -> None:
     require_said(read(tmp_path, ABOVE.replace(*change)), expected)
+
+
+NEWEST = """source: {pipeline: gates, step: last}
+columns: {gate: string, weight: double}
+steps:
+  rush:
+    keys: [gate]
+    window: {size: PT1H}
+    measures: {most: max(weight)}
+"""
+
+
+def test_newest_records_of_events_are_read_those_of_answers_are_not(tmp_path: Path) -> None:
+    assert said(read(tmp_path, NEWEST)) == []
+    top = "  rush:\n    kind: latest\n    keys: [gate]\n    columns: [weight]\n    every: PT1H\n"
+    newest = NEWEST[: NEWEST.index("  rush:")] + top
+    (tmp_path / "day.yaml").write_text(NEWEST.replace("gates, step: last", "rush, step: rush"))
+    require_said(read(tmp_path, newest), r"day.yaml:1 source.step rush is no aggregate .* latest")
 
 
 PAIRS = """source: {pipeline: gates, step: minute}

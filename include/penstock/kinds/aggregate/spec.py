@@ -32,10 +32,14 @@ class AggregateSpec(StepSpec):
 
     kind: ClassVar[str] = "aggregate"
     sheds: ClassVar[bool] = True
-    is_taken: ClassVar[bool] = True
     takes: ClassVar[bool] = True
 
     measures: tuple[MeasureSpec, ...]
+
+    @property
+    def is_taken(self) -> bool:
+        """Of windows of a size: one since an instant has no end."""
+        return not self.window.landmark
 
     @property
     def values(self) -> tuple[MeasureSpec, ...]:

@@ -32,6 +32,16 @@ class LatestSpec(StepSpec):
         return (WHEN, WHICH, *self.kept)
 
     @property
+    def is_taken(self) -> bool:
+        """Of events: over answers it is told by positions in their log which is the newest."""
+        return self.above is None
+
+    @property
+    def given(self) -> tuple[Column, ...]:
+        """Without instant and position: who takes an answer has its own."""
+        return (*self.keys, *self.kept)
+
+    @property
     def reads(self) -> frozenset[str]:
         """What is kept."""
         return frozenset(column.name for column in self.kept)
