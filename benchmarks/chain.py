@@ -44,15 +44,7 @@ SIZE = "micro_batch: {least: 100000, most: 100000}"
 """Of a sealed log: enough micro-batches for a rate, in place of three of four million records."""
 
 
-GUEST = """
-source: {pipeline: %s}
-steps:
-  live:
-    keys: [key]
-    window: {size: PT1S}
-    measures: {n: count(*), total: sum(value)}
-    slack: {fixed: PT1S}
-"""
+GUEST = "source: {pipeline: %s}\n" + latency.PIPELINE[latency.PIPELINE.index("steps:") :]
 LEVEL = """
 source: {{pipeline: {above}, step: live}}
 columns: {{key: string, n: long}}
