@@ -62,6 +62,7 @@ class Feed(Sealing):
     """What a ``Door`` is to files, to the answers of a step of another pipeline.
 
     Attributes:
+        ended: whether, as of the last ``work``, the step had ended, and all of it is in.
         rest: so long ``work`` need not be called, s: the step above is behind.
     """
 
@@ -82,14 +83,8 @@ class Feed(Sealing):
         self._head = Head(tables, self.blocks)
         self._last: tuple[Plan, Taken, Taken] | None = None
         self._arrived = 0
-        self._idle = False
+        self.ended = False
         self.rest, self._rests_until = 0.0, datetime.min.replace(tzinfo=UTC)
-
-    @property
-    def ended(self) -> bool:
-        """Whether, as of the last ``work``, the step had ended, and all of it is in."""
-        at = position(self.source, self.above)
-        return self._idle and at is not None and at.sealed.state.ended
 
     def _rests(self, at: Position | None) -> bool:
         """Whether answers of a step that is behind are not to be taken yet.
@@ -136,8 +131,7 @@ class Feed(Sealing):
             self._plan()
         else:
             self.plans.settle()
-        self._idle = self._last is None or sealed == self._last[0].number
-        if self._idle or self._last is None:
+        if self._last is None or sealed == self._last[0].number:
             return -1
         return self._carry_out(*self._last)
 
@@ -163,6 +157,7 @@ class Feed(Sealing):
             raise TerminalError(ANEW.format(step=self.above.name, pipeline=self.source.pipeline,
                                             mine=self.pipeline.name))  # fmt: skip
         found = self._next(at, before)
+        self.ended = found is None and before.epoch >= 0 and at.sealed.state.ended
         if found is None:
             self._known = versions
             return

@@ -1,4 +1,4 @@
-"""The answers of a step that is behind are taken more rarely: it needs what that costs."""
+"""When a feed takes answers: more rarely of a step that is behind; and when it has ended."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -80,3 +80,31 @@ def test_it_does_not_rest_once_all_is_answered(lake: Lake) -> None:
     lake.query().run()
     assert works(lake, feed, 7_201)
     assert feed.rest == 0
+
+
+def test_it_has_not_ended_before_the_last_answers_are_in(tmp_path: Path) -> None:
+    source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "bounded"}
+    lake = make_lake(tmp_path, (chains.BASE, CASES["sites"][1]), source=source)
+    lake.query()
+    feed = chains.first(lake).feed()
+    write_jsonl(tmp_path / "live" / "0.jsonl", ROWS)
+    assert (feed.work(), feed.ended) == (-1, False)
+    lake.ingest()
+    lake.query().run()
+    assert not feed.ended, "nothing of it was taken"
+    while feed.work() >= 0:
+        assert not feed.ended
+    assert feed.ended
+
+
+def test_it_has_not_ended_while_a_past_is_owed(tmp_path: Path) -> None:
+    source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "bounded"}
+    lake = make_lake(tmp_path, (chains.BASE, CASES["sites"][1]), source=source)
+    write_jsonl(tmp_path / "live" / "0.jsonl", ROWS)
+    lake.ingest()
+    lake.query().run()
+    feed = chains.first(lake).feed()
+    assert (feed.work(), feed.ended) == (-1, False), "its history waits for a correction"
+    lake.correct()
+    feed.catch_up()
+    assert feed.ended
