@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.config.cluster import Scale, checked_cluster
-from penstock.config.kept import read_files
+from penstock.config.kept import catalog_in_force
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock
 from penstock.core.scaling import Tau
@@ -66,7 +66,7 @@ class View:
 def view(settings: Settings, clock: Clock) -> View:
     """Everything as of now."""
     now = clock.now()
-    logs = {pipeline.log for pipeline in read_files(settings).pipelines}
+    logs = {pipeline.log for pipeline in catalog_in_force(settings).pipelines}
     tables = {name: Tables(settings.lake_uri, name) for name in sorted(logs)}
     found = {name: loads(each, now - SPAN) for name, each in tables.items()}
     cluster = checked_cluster(settings.cluster)[0] if settings.cluster.exists() else None
