@@ -1,6 +1,7 @@
 """Pipelines over the answers of pipelines, in this process, and what they must say."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ from penstock.spark.corrector import Corrector
 from tests.doubles import Killed, RisingClock, lose_memory
 from tests.lakes import Lake
 from tests.local import LocalPrefix, LocalQuery
-from tests.streams import MINUTE
+from tests.streams import MINUTE, disordered, write_jsonl
 from tests.worlds import World
 
 Key = tuple[int, tuple[Any, ...]]
+ROUNDS, EACH = 12, 30
+CORRECTED, FORGOTTEN = 2, 3
+"""Of four rounds the one in which the lower step is corrected, and the upper loses its memory."""
 BASE = {
     "keys": ["site"], "window": {"size": "PT1M"}, "slack": {"fixed": "PT20S"},
     "measures": {"n": "count(*)", "bags": "sum(code)"},
@@ -96,6 +100,25 @@ def first(lake: Lake) -> Over:
 def second(one: Over) -> Over:
     """Over that."""
     return over(one, "second", SECOND, {"n": "long", "most": "long"})
+
+
+def rounds(lake: Lake, one: Over) -> Iterator[int]:
+    """Files arrive one by one, and are answered by a step, and by one over it; the round's number.
+
+    What was revised in some rounds is there in those after them, too.
+    """
+    rows = [*disordered(ROUNDS * EACH, seed=2, apart=6.0, late_share=0.25, late_by=90.0)]
+    for number in range(ROUNDS):
+        write_jsonl(lake.home / "live" / f"{number}.jsonl", rows[EACH * number :][:EACH])
+        lake.ingest()
+        lake.query().run()
+        if number % 4 == CORRECTED:
+            lake.correct()
+        one.feed().catch_up()
+        if number % 4 == FORGOTTEN:
+            one.forget()
+        one.query(blocks=1).run()
+        yield number
 
 
 def told(step: StepSpec, rows: Any) -> dict[Key, dict[str, Any]]:

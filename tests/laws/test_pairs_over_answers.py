@@ -12,7 +12,7 @@ from tests.lakes import make_lake, some_rows
 from tests.pairs_over import CASES as PAIRS
 from tests.rarely import rare
 from tests.steps import CASES
-from tests.streams import MINUTE, disordered, write_jsonl
+from tests.streams import MINUTE, write_jsonl
 from tests.worlds import lived
 
 pytestmark = pytest.mark.law
@@ -43,18 +43,8 @@ def test_each_correction_makes_exact_what_the_log_holds(name: str, tmp_path: Pat
     lake.query()
     one = pairs_over.paired(case, lake)
     one.query()
-    rows = [*disordered(360, seed=2, apart=6.0, late_share=0.25, late_by=90.0)]
     changed = 0
-    for number in range(12):
-        write_jsonl(tmp_path / "live" / f"{number}.jsonl", rows[30 * number : 30 * (number + 1)])
-        lake.ingest()
-        lake.query().run()
-        if number % 4 == 2:  # what was revised is compared in the rounds after that, too
-            lake.correct()
-        one.feed().catch_up()
-        if number % 4 == 3:
-            one.forget()
-        one.query(blocks=1).run()
+    for _ in chains.rounds(lake, one):
         holds(case, one)
         changed += one.correct()
         assert pairs_over.in_force(case, one) == exact(case, one)

@@ -54,7 +54,7 @@ class LinkedPipeline(Pipeline):
     def link(self, other: Pipeline) -> None:
         """Say which pipeline the other one is; what was known by another one is forgotten."""
         self._other, self._specs = other, None
-        for name in ("own_specs", "digest", "log_digest", "definitions"):
+        for name in ("own_specs", "digest"):
             self.__dict__.pop(name, None)
 
 

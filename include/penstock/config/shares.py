@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
@@ -58,6 +58,13 @@ class Shares:
 
     runs: tuple[Share, ...] = ()
     logs: tuple[Lodging, ...] = ()
+
+    def of(self, pipelines: Collection[str], logs: Collection[str]) -> "Shares":
+        """What is remembered of some pipelines, and of whomever on some logs."""
+        return Shares(
+            tuple(each for each in self.runs if each.pipeline in pipelines or each.log in logs),
+            tuple(each for each in self.logs if each.pipeline in pipelines or each.log in logs),
+        )
 
 
 def shared(pipelines: Iterable[Pipeline], known: Shares) -> Shares:

@@ -86,14 +86,14 @@ class Feed(Sealing):
         self.ended = False
         self.rest, self._rests_until = 0.0, datetime.min.replace(tzinfo=UTC)
 
-    def _rests(self, at: Position | None) -> bool:
-        """Whether answers of a step that is behind are not to be taken yet.
+    def _rests(self, behind: float) -> bool:
+        """Whether answers of a step that is so far behind, s, are not to be taken yet.
 
         Each time costs what a micro-batch of that step costs, and while it is behind it needs all
         that there is. Which answers are taken at once changes nothing (law 0); decision 63.
         """
         left = (self._rests_until - self.clock.now()).total_seconds()
-        rests = left > 0 and at is not None and self._behind(at) > USUAL
+        rests = left > 0 and behind > USUAL
         self.rest = min(left, LOOK_SECONDS) if rests else 0.0
         return rests
 
@@ -151,7 +151,10 @@ class Feed(Sealing):
         if versions == self._known:  # a look costs a millisecond, a position many
             return
         at = position(self.source, self.above)
-        if self._rests(at) or (at is None and before.run in {"", self.above.id}):
+        if at is None and before.run in {"", self.above.id}:
+            return
+        behind = 0.0 if at is None else self._behind(at)
+        if self._rests(behind):
             return
         if before.epoch >= 0 and not before.is_of(self.above, at):
             raise TerminalError(ANEW.format(step=self.above.name, pipeline=self.source.pipeline,
@@ -161,7 +164,7 @@ class Feed(Sealing):
         if found is None:
             self._known = versions
             return
-        rest = min(max((self._behind(at) - USUAL) * REST, 0.0), LONGEST_REST)
+        rest = min(max((behind - USUAL) * REST, 0.0), LONGEST_REST)
         self._rests_until = self.clock.now() + timedelta(seconds=rest)
         kind, origin, after = found
         number = 0 if self._last is None else self._last[0].number + 1

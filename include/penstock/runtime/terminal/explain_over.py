@@ -16,7 +16,6 @@ from penstock.runtime.terminal.words import head, pairs, put, table
 FIRST = "what is in force when it starts is its history; then each answer as it is given in time"
 REVISED = "an answer that a correction changes comes once more, and is repaired here the same way"
 WATERMARK = "that of the step above: no answer comes late, and nothing is waited for"
-
 SHARED = "it has these answers for all who take them, and steps of equal meaning run there once"
 
 

@@ -115,10 +115,7 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
     found = Removal(
         parts=parts,
         stays=guests or mates,
-        shares=Shares(
-            tuple(each for each in shares.runs if each.pipeline in mine or each.log in ends),
-            tuple(each for each in shares.logs if each.pipeline in mine or each.log in ends),
-        ),
+        shares=shares.of(mine, ends),
         reports=tuple(folder for folder in reports if folder.is_dir()),
         files=tuple(file for log in sorted(hosts) for file in settings.streams.glob(f"{log}.*")),
         definitions=tuple(
@@ -139,10 +136,7 @@ def of_a_former_log(settings: Settings, log: str) -> Removal:
     found = Removal(
         parts=(Part.of(Tables(settings.lake_uri, log), None),),
         stays=(),
-        shares=Shares(
-            tuple(each for each in shares.runs if each.log == log),
-            tuple(each for each in shares.logs if each.log == log),
-        ),
+        shares=shares.of((), (log,)),
         reports=(),
         files=tuple(settings.streams.glob(f"{log}.*")),
         config=None,
