@@ -17,8 +17,9 @@ from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.place import is_remote, path_of
 from penstock.runtime.terminal import command as terminal
+from penstock.runtime.terminal.words import console
 
-_CONSOLE = Console()
+_CONSOLE = console()
 _ERRORS = Console(stderr=True)
 
 

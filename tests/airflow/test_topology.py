@@ -214,7 +214,11 @@ def test_the_page_draws_who_shares_what_and_how_it_is(files: Path) -> None:
     assert [line for line, _ in named(found, "rush", 0).lines][1] == "answers of trucks.minute"
     x, y = named(found, "minute", 1).right(0)
     assert sum(edge.path.startswith(f"M{x},{y} ") for edge in found.edges) == 2, "it is shared"
+    (taken,) = (edge.path for edge in found.edges if edge.ends)
+    (x, y), (u, v) = named(found, "minute", 1).left(1), named(found, "rush", 0).right(1)
+    assert (taken.split(" ")[0], taken.split(" ")[-1]) == (f"M{x},{y}", f"{u},{v}")
     page = views().get_template("topology.html").render(view=found)
+    assert page.count('marker-end="url(#arrow)"') == 1
     assert page.count("<rect") == len(found.boxes) == 9
     assert "no room" in page
 

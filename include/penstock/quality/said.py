@@ -14,7 +14,7 @@ from penstock.quality.courses import Course, titled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BARS = 100
+BARS, SECOND = 100, 1_000_000
 COLORS = {HISTORY: "#adb5bd", AT_ONCE: "#0b7285", AGAIN: "#e8590c", GONE: "#5f3dc4"}
 HEIGHT, MORE = 2.2, 1.4
 """Of the bars, and of each course below them, inches."""
@@ -34,7 +34,9 @@ def said_figure(
 
     starts = np.asarray(pc.cast(rows["window_start"], pa.int64()))
     counts, ways = np.asarray(rows["n"]), np.asarray(rows["how"])
-    edges = np.linspace(starts.min(), starts.max() + 1, 1 + min(BARS, len(np.unique(starts))))
+    apart = np.unique(starts)
+    wide = np.diff(apart).min() if len(apart) > 1 else SECOND  # the last one is no narrower
+    edges = np.linspace(apart[0], apart[-1] + wide, 1 + min(BARS, len(apart)))
     when = [instant(int(edge)) for edge in edges]
     heights = {
         how: np.histogram(starts[ways == how], edges, weights=counts[ways == how])[0]

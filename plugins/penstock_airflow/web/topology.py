@@ -59,10 +59,17 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What goes from box to box, as the path of a curve."""
+    """What goes from box to box.
+
+    Attributes:
+        path: of the curve.
+        look: as of a box.
+        ends: in an arrow: answers of a run become records of a log.
+    """
 
     path: str
     look: str
+    ends: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +147,7 @@ class _Picture:
             ends.append(box.y + box.height)
         if isinstance(first, OverAnswers):
             above = self._runs[first.other.log, first.over.id]
-            (x, y), (u, v) = above.left(1), (whose.x + WIDE - 2 * EDGE, whose.y)
-            down = f"M{x},{y} C{x - 3 * GAP},{y} {u},{v - 6 * GAP} {u},{v}"
-            self.edges.append(Edge(down, whose.look))
+            self._edge(above.left(1), whose.right(1), whose.look, ends=True)
         self.bottom = max(ends) + 3 * GAP
 
     def _box(self, column: int, y: int, look: str, lines: Sequence[str]) -> Box:
@@ -151,10 +156,12 @@ class _Picture:
         self.boxes.append(box)
         return box
 
-    def _edge(self, begin: tuple[int, int], end: tuple[int, int], look: str) -> None:
+    def _edge(
+        self, begin: tuple[int, int], end: tuple[int, int], look: str, *, ends: bool = False
+    ) -> None:
         (x, y), (u, v) = begin, end
         middle = (x + u) // 2
-        self.edges.append(Edge(f"M{x},{y} C{middle},{y} {middle},{v} {u},{v}", look))
+        self.edges.append(Edge(f"M{x},{y} C{middle},{y} {middle},{v} {u},{v}", look, ends))
 
 
 def _log(log: str, pipeline: Pipeline, known: StreamStatus) -> Iterator[str]:

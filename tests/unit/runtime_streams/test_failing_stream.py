@@ -65,3 +65,21 @@ def test_changed_files_are_a_line_of_the_status(stream: StreamPaths) -> None:
     assert "p: 2 files were changed after they were taken" in shown(stream)
     drives(stream, changed=None)
     assert "changed" not in shown(stream)
+
+
+@pytest.mark.parametrize("log", ["gates-per_quarter", "sightings_of_aircraft-per_site"])
+@pytest.mark.parametrize("width", [80, 160])
+def test_no_terminal_cuts_a_figure(stream: StreamPaths, log: str, width: int) -> None:
+    paths = StreamPaths(stream.folder, log)
+    paths.supervisor_lock.touch()
+    write_json(paths.supervisor, {"state": "running", "incarnation": 1, "at": NOW.isoformat(),
+                                  "restarts": 2})  # fmt: skip
+    drives(paths, steps={"per_site": {}, "per_plate": {}}, pid=4194304, block=1234567,
+           records_per_second=123456.7, state_bytes=12_000_000_000)  # fmt: skip
+    console = Console(width=width, record=True)
+    report._show_streams(paths.folder, FixedClock(NOW), console)
+    said = console.export_text()
+    assert {"running", "4194304", "2", "1234567", "123456.7", "12000"} <= {*said.split()}
+    assert "per_plate, per_site" in said
+    assert max(map(len, said.splitlines())) <= width
+    assert log in said

@@ -79,8 +79,10 @@ class Change:
 
     @property
     def about(self) -> str:
-        """How long it takes, in words; empty: that is not known."""
-        return "" if self.seconds is None else spoken(timedelta(seconds=round(self.seconds) or 1))
+        """How long it takes, in words; empty: nothing is read."""
+        if self.seconds is None:
+            return "not known yet" if self.records else ""
+        return spoken(timedelta(seconds=round(self.seconds) or 1))
 
 
 @dataclass(frozen=True, slots=True)

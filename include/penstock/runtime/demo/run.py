@@ -19,6 +19,7 @@ from penstock.runtime.embedded import lifecycle as embedded
 from penstock.runtime.embedded import report
 from penstock.runtime.embedded.airflow_environment import base_url
 from penstock.runtime.terminal.progress import Look, stage
+from penstock.runtime.terminal.words import console as terminal
 
 PIPELINE = "flights"
 POLL_SECONDS = 1.0
@@ -56,7 +57,7 @@ def run_demo(settings: Settings, setup_seconds: float | None) -> int:
     Raises:
         PenstockError: something could not be started, or a run failed.
     """
-    console = Console()
+    console = terminal()
     begun = time.monotonic()
     settings = embedded.anchored(settings)
     pipeline = shipped_pipeline(settings)

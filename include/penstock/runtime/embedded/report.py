@@ -18,6 +18,7 @@ from penstock.runtime.embedded.instance import Instance, InstanceState, ProcessS
 from penstock.runtime.embedded.leftovers import left_over
 from penstock.runtime.embedded.lifecycle import anchored, passwords
 from penstock.runtime.embedded.processes import is_alive
+from penstock.runtime.terminal.words import NARROW, put, table
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 _COLOURS = {"running": "green", "waiting": "yellow", "wanted": "yellow", "dead": "red",
@@ -147,30 +148,36 @@ def _show_streams(folder: Path, clock: Clock, console: Console) -> None:
     names = control.names(folder)
     if not names:
         return
-    table = Table(title="Streams")
-    heads = ("log", "state", "steps", "pid", "restarts", "block", "records/s", "state MB", "error")
-    for column in heads:
-        table.add_column(column, overflow="fold")
-    changed: list[str] = []
+    figures = ("pid", "restarts", "block", "records/s", "state MB")
+    narrow = console.width < NARROW
+    shown = table("log", "state", *figures, *["steps"] * (not narrow), right=figures,
+                  title="Streams")  # fmt: skip
+    for column in shown.columns[1:6]:
+        column.no_wrap = True
+    said: list[tuple[object, str, str]] = []
     for name in names:
         known = control.status(StreamPaths(folder, name), clock)
-        figures = known.driver if known.alive else {}
-        error = known.wrong or figures.get("waits_for")
-        table.add_row(
+        driver = known.driver if known.alive else {}
+        steps = ", ".join(sorted(driver.get("steps", {})))
+        shown.add_row(
             name,
             _coloured(known.state),
-            ", ".join(sorted(figures.get("steps", {}))),
-            str(figures.get("pid", "")),
+            str(driver.get("pid", "")),
             str(known.said.get("restarts", "")),
-            str(figures.get("block", "")),
-            str(figures.get("records_per_second", "")),
-            f"{figures['state_bytes'] / 1e6:.0f}" if "state_bytes" in figures else "",
-            str(error or ""),
+            str(driver.get("block", "")),
+            str(driver.get("records_per_second", "")),
+            f"{driver['state_bytes'] / 1e6:.0f}" if "state_bytes" in driver else "",
+            *[steps] * (not narrow),
         )
-        changed += [f"{name}: {figures['changed']}"] if figures.get("changed") else []
-    console.print(table)
-    for said in changed:
-        console.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        colour = "red" if known.wrong else "yellow"
+        said += [(narrow and steps and f"runs {steps}", name, ""),
+                 (known.wrong or driver.get("waits_for"), name, colour),
+                 (driver.get("changed"), name, "yellow")]  # fmt: skip
+    put(shown, console)
+    for what, name, style in said:
+        if what:
+            line = f"{name}: {what}"
+            console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_disk(home: Path, console: Console) -> None:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.core.version import pipeline_of
-from penstock.lake.topology.plan import Change, Outlook, What
+from penstock.lake.topology.plan import Outlook, What
 from penstock.runtime.terminal.words import NOTHING, put, table
 
 COLOURS = {What.STARTS: "green", What.SHARES: "green", What.REBUILT: "yellow",
@@ -30,7 +30,7 @@ def show_plan(outlook: Outlook, versions: Mapping[str, Sequence[str]], out: Cons
             change.run,
             what,
             read,
-            _about(change),
+            change.about or NOTHING,
             change.because,
         )
     put(shown, out)
@@ -41,7 +41,3 @@ def show_plan(outlook: Outlook, versions: Mapping[str, Sequence[str]], out: Cons
     for name, owed in versions.items():
         said = f"{name} is built: {'; '.join(owed) or 'readers can switch to it'}."
         out.print(Text(said, style="yellow"), soft_wrap=True)
-
-
-def _about(change: Change) -> str:
-    return change.about or ("not known yet" if change.records else NOTHING)
