@@ -3,24 +3,21 @@
 import asyncio
 import logging
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
-from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
+from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent
+from watched import RUNS, first, status, trigger, until
 
-from penstock.config.kept import catalog_to_run
 from penstock.core.clock import SystemClock
-from penstock.runtime.streams import control, links
-from penstock.runtime.streams.paths import StreamPaths, take_lock, write_json
-from penstock.runtime.streams.processes import kill_marked
+from penstock.runtime.streams import control
+from penstock.runtime.streams.paths import take_lock, write_json
 from penstock.runtime.streams.runner import Runner
 from penstock.runtime.streams.stages import Stage
 from penstock_airflow import listeners, wiring
@@ -29,53 +26,6 @@ from penstock_airflow.triggers import StreamTrigger
 from penstock_airflow.watch import LateTrigger
 
 pytestmark = pytest.mark.airflow
-ROOT = Path(__file__).resolve().parents[2]
-RUNS = """
-import sys
-from pathlib import Path
-from penstock.config.settings import Settings
-from penstock.core.request import JobRequest
-from penstock.runtime.streams.heart import Heart
-from penstock.runtime.streams.paths import StreamPaths
-request = JobRequest.from_argv(sys.argv[1:])
-with Heart(StreamPaths(Settings().streams, request.pipeline), period=0.1) as heart:
-    heart.beat(digest=request.digest)
-    heart.works(sealed=1)
-    while not heart.wait(1):
-        pass
-"""
-
-
-@pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    root = tmp_path / "root"
-    (root / "spark_jobs").mkdir(parents=True)
-    (root / "pipelines").mkdir()
-    shutil.copy(ROOT / "include/pipelines/flights.yaml", root / "pipelines")
-    monkeypatch.setenv("PENSTOCK_ROOT", str(root))
-    monkeypatch.setenv("PENSTOCK_PIPELINES", str(root / "pipelines"))
-    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))
-    yield (root / "spark_jobs" / "stream.py").write_text
-    kill_marked(wiring.stream_paths("flights").mark, set())
-
-
-def trigger(pipeline: str = "flights", **arguments: Any) -> StreamTrigger:
-    return StreamTrigger(pipeline=pipeline, poll_seconds=0.1, **arguments)
-
-
-async def first(watch: StreamTrigger) -> TriggerEvent:
-    return await asyncio.wait_for(anext(aiter(watch.run())), 40)
-
-
-async def until(ask: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(40):
-        while not (answer := ask()):  # noqa: ASYNC110  processes raise no event
-            await asyncio.sleep(0.05)
-    return answer
-
-
-def status() -> control.StreamStatus:
-    return control.status(wiring.stream_paths("flights"))
 
 
 def test_it_survives_being_written_to_the_database() -> None:
@@ -195,86 +145,6 @@ def test_a_stop_meant_for_somebody_else_is_followed_by_a_start(
         watch.cancel()
 
     asyncio.run(scenario())
-
-
-GUEST = """source: {pipeline: flights}
-steps:
-  hourly: {keys: [site], window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT1M}}
-"""
-
-
-def test_pipelines_on_one_log_share_its_host_until_the_last_one_leaves(
-    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock_airflow.triggers.GRACE_SECONDS", 0.3)
-    driver(RUNS)
-    (wiring.settings().pipelines / "sites.yaml").write_text(GUEST)
-    paths = wiring.stream_paths("flights")
-
-    async def scenario() -> None:
-        first_one, second = trigger("sites"), trigger()
-        watches = [asyncio.create_task(first(each)) for each in (first_one, second)]
-        pid = await until(lambda: status().driver.get("pid"))
-        await until(lambda: links.linked(paths) == ["flights", "sites"])
-        await second.on_kill()
-        watches[1].cancel()
-        assert links.linked(paths) == ["sites"]
-        await trigger("sites").on_kill()  # of the try before: ours links it again
-        await until(lambda: links.linked(paths) == ["sites"] and status().state == "running")
-        links.link(paths, "flights")
-        links.unlink(paths.folder, "sites", "a former try")
-        assert links.linked(paths) == ["flights"], "the host goes on"
-        await until(lambda: links.linked(paths) == ["flights", "sites"])
-        links.unlink(paths.folder, "flights", "marked")
-        await first_one.on_kill()
-        await until(lambda: status().state == "stopped")
-        assert links.linked(paths) == []
-        assert pid
-        watches[0].cancel()
-
-    asyncio.run(scenario())
-
-
-OVER = """source: {pipeline: flights, step: sightings_per_site}
-columns: {site: string, %s: long}
-steps:
-  s: {keys: [site], window: {size: P1D}, measures: {n: count(*)}}
-"""
-
-
-def test_a_pipeline_over_answers_moves_to_another_log_and_leaves_the_host_to_others(
-    driver: Callable[[str], None],
-) -> None:
-    driver(RUNS)
-    files, ends = wiring.settings().pipelines, list[str]()
-    for name in ("one", "two"):
-        (files / f"{name}.yaml").write_text(OVER % "n_records")
-    shared, own = wiring.stream_paths("one"), wiring.stream_paths("one~2")
-
-    def runs(paths: StreamPaths) -> bool:
-        return control.status(paths).state == "running"
-
-    async def scenario() -> None:
-        catalog_to_run(wiring.settings())
-        watches = [asyncio.create_task(first(trigger(name))) for name in ("one", "two")]
-        await until(lambda: links.linked(shared) == ["one", "two"] and runs(shared))
-        pid = control.status(shared).driver["pid"]
-        (files / "one.yaml").write_text(OVER % "sightings")
-        catalog_to_run(wiring.settings())
-        await until(lambda: links.linked(own) == ["one"] and runs(own))
-        assert links.linked(shared) == ["two"]
-        assert (control.status(shared).driver["pid"], shared.stop.exists()) == (pid, False)
-        (files / "two.yaml").write_text(OVER % "sightings")
-        await until(lambda: links.linked(own) == ["one", "two"])
-        await until(lambda: control.status(shared).state == "stopped")
-        ends.extend(links.linked(shared))
-        for watch in watches:
-            watch.cancel()
-
-    asyncio.run(scenario())
-    assert ends == []
-    kill_marked(own.mark, set())
-    kill_marked(shared.mark, set())
 
 
 STAGED = RUNS.replace(

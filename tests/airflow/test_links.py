@@ -1,0 +1,94 @@
+"""Links of pipelines to a host, as triggers make and take them, over a real supervisor."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from watched import RUNS, first, status, trigger, until
+
+from penstock.config.kept import catalog_to_run
+from penstock.runtime.streams import control, links
+from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.streams.processes import kill_marked
+from penstock_airflow import wiring
+
+pytestmark = pytest.mark.airflow
+
+GUEST = """source: {pipeline: flights}
+steps:
+  hourly: {keys: [site], window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT1M}}
+"""
+
+
+def test_pipelines_on_one_log_share_its_host_until_the_last_one_leaves(
+    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock_airflow.triggers.GRACE_SECONDS", 0.3)
+    driver(RUNS)
+    (wiring.settings().pipelines / "sites.yaml").write_text(GUEST)
+    paths = wiring.stream_paths("flights")
+
+    async def scenario() -> None:
+        first_one, second = trigger("sites"), trigger()
+        watches = [asyncio.create_task(first(each)) for each in (first_one, second)]
+        pid = await until(lambda: status().driver.get("pid"))
+        await until(lambda: links.linked(paths) == ["flights", "sites"])
+        await second.on_kill()
+        watches[1].cancel()
+        assert links.linked(paths) == ["sites"]
+        await trigger("sites").on_kill()  # of the try before: ours links it again
+        await until(lambda: links.linked(paths) == ["sites"] and status().state == "running")
+        links.link(paths, "flights")
+        links.unlink(paths.folder, "sites", "a former try")
+        assert links.linked(paths) == ["flights"], "the host goes on"
+        await until(lambda: links.linked(paths) == ["flights", "sites"])
+        links.unlink(paths.folder, "flights", "marked")
+        await first_one.on_kill()
+        await until(lambda: status().state == "stopped")
+        assert links.linked(paths) == []
+        assert pid
+        watches[0].cancel()
+
+    asyncio.run(scenario())
+
+
+OVER = """source: {pipeline: flights, step: sightings_per_site}
+columns: {site: string, %s: long}
+steps:
+  s: {keys: [site], window: {size: P1D}, measures: {n: count(*)}}
+"""
+
+
+def test_a_pipeline_over_answers_moves_to_another_log_and_leaves_the_host_to_others(
+    driver: Callable[[str], None],
+) -> None:
+    driver(RUNS)
+    files, ends = wiring.settings().pipelines, list[str]()
+    for name in ("one", "two"):
+        (files / f"{name}.yaml").write_text(OVER % "n_records")
+    shared, own = wiring.stream_paths("one"), wiring.stream_paths("one~2")
+
+    def runs(paths: StreamPaths) -> bool:
+        return control.status(paths).state == "running"
+
+    async def scenario() -> None:
+        catalog_to_run(wiring.settings())
+        watches = [asyncio.create_task(first(trigger(name))) for name in ("one", "two")]
+        await until(lambda: links.linked(shared) == ["one", "two"] and runs(shared))
+        pid = control.status(shared).driver["pid"]
+        (files / "one.yaml").write_text(OVER % "sightings")
+        catalog_to_run(wiring.settings())
+        await until(lambda: links.linked(own) == ["one"] and runs(own))
+        assert links.linked(shared) == ["two"]
+        assert (control.status(shared).driver["pid"], shared.stop.exists()) == (pid, False)
+        (files / "two.yaml").write_text(OVER % "sightings")
+        await until(lambda: links.linked(own) == ["one", "two"])
+        await until(lambda: control.status(shared).state == "stopped")
+        ends.extend(links.linked(shared))
+        for watch in watches:
+            watch.cancel()
+
+    asyncio.run(scenario())
+    assert ends == []
+    kill_marked(own.mark, set())
+    kill_marked(shared.mark, set())
