@@ -25,6 +25,7 @@ from penstock.lake.history.generation import Generation
 from penstock.lake.history.plans import CorrectionPlan
 from penstock.lake.history.registry import Registry
 from penstock.lake.history.spans import marks_of
+from penstock.lake.log.revisions import newest_of, revisions
 from penstock.lake.log.side import SideReader
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -239,12 +240,7 @@ class LocalPrefix:
         rows = read_table(self.events, [*names], pc.field("arrival_seq") <= plan.through_seq)
         if above is None:
             return rows
-        newest = {}
-        by = ("event_time", *above.keys)
-        for row in rows.select([*by, "arrival_seq"]).to_pylist():
-            known = tuple(row[name] for name in by)
-            newest[known] = max(newest.get(known, -1), row["arrival_seq"])
-        return rows.filter(pc.is_in(rows["arrival_seq"], pa.array(newest.values(), pa.int64())))
+        return newest_of(rows, revisions(self.events, above, plan.through_seq), above)
 
 
 def _times(rows: pa.Table) -> np.ndarray:

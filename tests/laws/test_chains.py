@@ -1,19 +1,23 @@
 """Steps over the answers of steps: law 0, and exact answers once all is corrected."""
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.core.errors import TerminalError
+from penstock.core.window import instant
 from penstock.lake.history.position import position
 from penstock.lake.serve.above import waits_above
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from tests import chains
+from tests.doubles import FixedClock
 from tests.lakes import make_lake, some_rows
 from tests.rarely import rare
 from tests.steps import CASES
-from tests.streams import MINUTE, write_jsonl
+from tests.streams import MINUTE, disordered, write_jsonl
 from tests.worlds import lived
 
 pytestmark = pytest.mark.law
@@ -123,3 +127,42 @@ def test_what_another_run_of_a_step_says_never_follows(tmp_path: Path) -> None:
         lake.correct()
     assert read_table(Table(one.tables.events(one.pipeline.types))).num_rows == before
     assert [*waits_above(one.tables, one.pipeline)] == []
+
+
+@pytest.mark.parametrize("cut", [100, 220])
+@pytest.mark.parametrize("back", [timedelta(0), timedelta(seconds=1)])
+def test_revisions_are_no_timely_answers_where_a_clock_stands_or_steps_back(
+    back: timedelta, cut: int, tmp_path: Path
+) -> None:
+    """Two plans of revisions follow each other at one instant; law 0 holds above."""
+    source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "live"}
+    lake = make_lake(tmp_path, (chains.BASE, CASES["sites"][1]), source=source)
+    lake.query()
+    one = chains.first(lake)
+    one.query()
+    rows = [*disordered(360, seed=2, apart=6.0, late_share=0.25, late_by=90.0)]
+    clock = FixedClock()
+    clock.instant = one.clock.now() + timedelta(hours=1)
+
+    def comes(number: int, some: list[dict[str, Any]]) -> None:
+        write_jsonl(tmp_path / "live" / f"{number}.jsonl", some)
+        lake.ingest()
+        lake.query().run()
+        one.feed().catch_up()
+        one.query().run()
+
+    comes(0, rows[:cut])
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    half = instant(at.sealed.state.watermark) - timedelta(minutes=7)
+    for since, until in ((None, half), (half, None)):
+        assert lake.correct(since, until)
+        feed = one.feed()
+        feed.clock = clock
+        feed.catch_up()
+        clock.instant -= back
+    comes(1, rows[cut:])
+    expected = chains.closed(chains.of_first(chains.timely(lake)), 4, chains.watermark(one))
+    assert expected
+    found = chains.timely(one)
+    assert {key: found.get(key) for key in expected} == expected

@@ -7,10 +7,13 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
 from penstock.lake.history.generation import generations
+from penstock.lake.history.sealed import sealed_rows
 from penstock.lake.history.standing import timely_answers
 from penstock.lake.ingest import door
 from penstock.spark.sink import StepSink
@@ -157,16 +160,16 @@ def test_a_step_that_begins_anew_within_a_micro_batch_ends_nobody(
     query = lake.query(blocks=1, steps=[lake.step, other.step])
     for number in range(FILES):
         arrives(lake, number)
-    fence, fenced = StepSink._fence, list[int]()
+    write, fenced = StepSink.write, list[int]()
 
-    def begins_anew(sink: StepSink) -> None:
+    def begins_anew(sink: StepSink, *written: Any) -> dict[str, Any]:
         if sink.step.id == other.step.id and sink.generation == len(fenced) < 3:
             fenced.append(sink.generation)
             query.remove(other.step.id)
             query.add(other.step)
-        fence(sink)
+        return write(sink, *written)
 
-    monkeypatch.setattr(StepSink, "_fence", begins_anew)
+    monkeypatch.setattr(StepSink, "write", begins_anew)
     query.run()
     assert fenced == [0, 1, 2]
     assert [each.number for each in generations(lake.tables, other.step)] == [0, 1, 2, 3]
@@ -175,3 +178,44 @@ def test_a_step_that_begins_anew_within_a_micro_batch_ends_nobody(
         each.correct()
         each.check()
         assert each.in_force()
+
+
+def test_a_step_begins_anew_behind_what_is_on_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looked has seen it sealed: a feed, or a correction that is planned up to there."""
+    lake = log_of(tmp_path)
+    other = guest(lake, "g", "codes")
+    query = lake.query(blocks=1, steps=[lake.step, other.step])
+    for number in range(FILES):
+        arrives(lake, number)
+    query.work()
+    fence, end, waits, anew = StepSink._fence, StepSink.end, Event(), list[Thread]()
+
+    def begin() -> None:
+        query.remove(other.step.id)
+        query.add(other.step)
+
+    def fenced(sink: StepSink) -> None:
+        fence(sink)
+        if sink.step.id == other.step.id and not anew:
+            anew.append(Thread(target=begin))
+            anew[0].start()
+            assert waits.wait(30)
+
+    def ends(sink: StepSink) -> None:
+        waits.set()
+        end(sink)
+
+    monkeypatch.setattr(StepSink, "_fence", fenced)
+    monkeypatch.setattr(StepSink, "end", ends)
+    query.work()
+    anew[0].join(30)
+    first, second = generations(lake.tables, other.step)
+    written = sealed_rows(lake.tables, other.step, first.epoch)
+    assert [row.generation for row in written] == [0, 0]
+    assert second.block == written[-1].block > first.block
+    query.run()
+    for each in (lake, other):
+        each.correct()
+        each.check()

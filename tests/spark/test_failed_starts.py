@@ -264,7 +264,7 @@ def test_a_step_that_cannot_come_is_tried_again_later_and_the_others_go_on(
         assert hosted.steps["g.hourly"].error, "the source has ended: it is not tried again"
         hosted.follow(asked, again=True)
     assert tried == ["g.hourly"] * 3
-    assert hosted.errors == []
+    assert [*hosted.still] == []
     assert host.pulse.figures["stands_still"] is None
     assert hosted.follow(wanted([host.pipeline]), again=True)
     assert "g.hourly" not in host.pulse.steps
@@ -287,5 +287,5 @@ def test_of_steps_that_come_together_the_one_that_cannot_stands_still_alone(
     monkeypatch.setattr(LogQuery, "add", add)
     assert hosted.follow(asked, again=True)
     assert tried == [["g.hourly", "h.hourly"], ["g.hourly"], ["h.hourly"]]
-    assert hosted.errors == ["its table is damaged"]
+    assert [running.error for running in hosted.still] == ["its table is damaged"]
     assert not hosted.steps["h.hourly"].error

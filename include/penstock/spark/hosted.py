@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.core.clock import Clock
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, TerminalError
 from penstock.core.step import StepSpec
 from penstock.core.window import instant, micros
 from penstock.lake.storage.tables import Tables
@@ -116,7 +116,7 @@ class Hosted:
             self._begin(some)
         except PenstockError as wrong:
             if len(some) == 1:
-                self.give_up(some[0].step.id, str(wrong))
+                self.give_up_for(some[0].step.id, wrong)
                 return
             for running in some:  # which one it is will be seen
                 self._let_run([running])
@@ -177,14 +177,23 @@ class Hosted:
             records_per_second=round(self._records / elapsed, 1),
         )
 
-    def give_up(self, step: str, cause: str) -> None:
+    def give_up_for(self, step: str, wrong: PenstockError) -> None:
+        """Go on without a step that failed."""
+        self.give_up(step, str(wrong), lasting=isinstance(wrong, TerminalError))
+
+    def give_up(self, step: str, cause: str, *, lasting: bool = True) -> None:
         """Go on without a step that cannot; it is tried again later, from where it stands.
 
         In a thread of Spark's.
+
+        Args:
+            step: its run.
+            cause: why.
+            lasting: whether a person has to change something.
         """
         if (running := self.steps.get(step)) is None:
             return
-        running.fails(cause)
+        running.fails(cause, lasting=lasting)
         log.error("step=%s stands still: %s", step, cause)
         self._pulse.beat(step=step, error=cause)
         self._say_still()
@@ -196,9 +205,9 @@ class Hosted:
         self._pulse.beat(stands_still=said)
 
     @property
-    def errors(self) -> Sequence[str]:
-        """Why some stand still."""
-        return [running.error for running in self.steps.values() if running.error]
+    def still(self) -> Sequence[Running]:
+        """Those that stand still."""
+        return [running for running in self.steps.values() if running.error]
 
     @property
     def micro_batches(self) -> int:

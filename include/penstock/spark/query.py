@@ -145,7 +145,7 @@ class LogQuery:
 
     def again(self, step: StepSpec, shards: int, reason: str) -> None:
         """Begin a step anew, its state rebuilt and cut into so many shards."""
-        self.sink.drop(step.id)  # what it writes until then would be fenced, and end the query
+        self.sink.drop(step.id)
         self._take(step, self.registry.join([step], reason)[step.id], shards)
         self._tell()
 

@@ -119,7 +119,7 @@ class Rescaler:
                 query.again(step, wanted.tasks, PARALLELISM)
         except PenstockError as wrong:
             self._table.over(decided, LEFT)
-            self._hosted.give_up(step.id, str(wrong))
+            self._hosted.give_up_for(step.id, wrong)
         else:
             self._opened[step.id] = decided
 

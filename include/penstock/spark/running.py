@@ -47,6 +47,7 @@ class Running:
         answered: records that it has answered.
         micro_batches: that it has sealed here.
         error: why it stands still; empty: it does not.
+        lasting: whether that stays so until a person changes something.
         failures: how often in a row it came to that.
         due: when it is tried again, of the clock that only rises, s.
         began: when it last began, us.
@@ -63,6 +64,7 @@ class Running:
     answered: int = 0
     micro_batches: int = 0
     error: str = ""
+    lasting: bool = False
     failures: int = 0
     due: float = 0.0
     began: int = 0
@@ -92,9 +94,9 @@ class Running:
         worked = self.worked
         self.worked = Worked(worked.records + told["records"], worked.seconds + told[BUSY])
 
-    def fails(self, cause: str) -> None:
+    def fails(self, cause: str, *, lasting: bool) -> None:
         """It cannot go on now."""
-        self.error = cause
+        self.error, self.lasting = cause, lasting
         self.due = time.monotonic() + min(PAUSE_SECONDS * 2**self.failures, LONGEST_SECONDS)
         self.failures += 1
 

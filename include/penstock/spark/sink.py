@@ -5,6 +5,7 @@ no-ops by the transaction (generation, micro-batch).
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -70,8 +71,13 @@ class QuerySink:
         self._sinks[sink.step.id] = sink
 
     def drop(self, step: str) -> None:
-        """Write no more for a step."""
-        self._sinks.pop(step, None)
+        """Write no more for a step; once it returns, nothing is on its way.
+
+        So what the step has sealed is final: a generation that begins now begins behind all of it,
+        and nobody has seen a sealed row that does not count afterwards.
+        """
+        if (sink := self._sinks.pop(step, None)) is not None:
+            sink.end()
 
     def __call__(self, frame: DataFrame, _number: int) -> None:
         """Write one micro-batch; exactly one action runs on the stateful plan."""
@@ -114,6 +120,12 @@ class StepSink:
         self.registry = Table(tables.registry())
         self.blocks = Table(tables.blocks())
         self._before = (-1, 0, 0, 0)
+        self._writes, self._ended = threading.Lock(), False
+
+    def end(self) -> None:
+        """Write no more; what is being written is waited for."""
+        with self._writes:
+            self._ended = True
 
     def takes(self, told: Sequence[Status]) -> bool:
         """Whether shards speak of this generation: one may have ended just now."""
@@ -130,10 +142,16 @@ class StepSink:
             The row, with what the host hears of the shards.
 
         Raises:
-            FencedError: another process has begun a newer generation.
+            FencedError: it has ended, or another process has begun a newer generation.
             TerminalError: a value has no place in the answers, or a table is damaged.
             TransientError: a task could not write what it found.
         """
+        with self._writes:
+            if self._ended:
+                raise FencedError(f"{self.step.id}: it has gone, or begins anew")
+            return self._write(received, told)
+
+    def _write(self, received: pa.Table, told: Sequence[Status]) -> dict[str, Any]:
         reached("speed sink")
         self._fence()
         wire = self.rows.wire

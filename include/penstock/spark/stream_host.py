@@ -216,7 +216,7 @@ class StreamHost:
         if failure is not None:
             said = f"{type(failure).__name__}: {cause_of(failure)}"
             raise StreamFailedError(f"{self.pipeline.name}: ingest failed: {said}") from failure
-        if len(self.hosted.errors) == len(self.hosted.steps):
+        if len(self.hosted.still) == len(self.hosted.steps):
             self._end()
         for name, query in self.hosted.queries.items():
             if query.ended:
@@ -244,9 +244,14 @@ class StreamHost:
         ) from broken
 
     def _end(self) -> None:
-        """All that could be done is done: raise if that is not all there was to do."""
-        if errors := self.hosted.errors:
-            raise TerminalError("; ".join(errors))
+        """All that could be done is done: raise if that is not all there was to do.
+
+        What may pass is tried again by a new life of the host, at once and with growing pauses.
+        """
+        if still := self.hosted.still:
+            lasts = all(running.lasting for running in still)
+            kind = TerminalError if lasts else StreamFailedError
+            raise kind("; ".join(running.error for running in still))
 
     def _look_for_stuck(self) -> None:
         """Raise when a step seals nothing though it has something to seal, for too long."""

@@ -1,19 +1,23 @@
-"""When a feed takes answers: more rarely of a step that is behind; and when it has ended."""
+"""When a feed takes answers, and as what; and when it has ended."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from penstock.core.errors import TerminalError
 from penstock.lake.ingest import door
+from penstock.lake.log.blocks import next_block
 from penstock.lake.over.feed import LONGEST_REST, LOOK_SECONDS, REST, USUAL, Feed
+from penstock.lake.over.taken import as_taken, taken_at
 from penstock.lake.storage.commit import Table
-from penstock.lake.storage.read import read_table
+from penstock.lake.storage.read import Tail, read_table
 from tests import chains
 from tests.lakes import ROWS, Lake, make_lake
 from tests.steps import CASES
-from tests.streams import write_jsonl
+from tests.streams import BEGIN, write_jsonl
 
 
 @dataclass
@@ -108,3 +112,49 @@ def test_it_has_not_ended_while_a_past_is_owed(tmp_path: Path) -> None:
     lake.correct()
     feed.catch_up()
     assert feed.ended
+
+
+def test_what_was_taken_and_does_not_count_is_an_error_with_a_remedy(lake: Lake) -> None:
+    chains.first(lake).feed().catch_up()
+    one = chains.first(lake)
+    known = taken_at(one.tables, next_block(one.tables))
+    assert as_taken(lake.tables, lake.step, known).sealed.order == known.order
+    for lost in (replace(known, micro_batch=99), replace(known, run="s.2")):
+        with pytest.raises(TerminalError, match=r"penstock remove .* and start it again"):
+            as_taken(lake.tables, lake.step, lost)
+
+
+def test_it_begins_with_the_last_of_its_plans(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, looked = chains.first(lake), list[int]()
+    for _ in range(3):
+        one.feed().catch_up()
+        lake.query(blocks=1).work()
+    last = max(read_table(Table(one.tables.plans()))["number"].to_pylist())
+    assert last > 1
+    take = Tail.take
+
+    def takes(tail: Tail) -> pa.Table:
+        rows = take(tail)
+        looked.extend(rows["number"].to_pylist() if tail.column == "number" else [])
+        return rows
+
+    monkeypatch.setattr(Tail, "take", takes)
+    one.feed()._look()
+    assert looked == [last]
+    assert one.feed().work() >= 0, "what came since is taken as ever"
+
+
+def test_a_plan_is_one_block_however_much_it_brings(tmp_path: Path) -> None:
+    """Else a step could stand between two parts of what one correction has changed."""
+    count, source = 70_000, {"files": str(tmp_path / "live"), "format": "jsonl", "mode": "live"}
+    lake = make_lake(tmp_path, (chains.BASE, CASES["sites"][1]), source=source)
+    rows = [{**ROWS[0], "event_time": BEGIN + timedelta(minutes=n)} for n in range(count)]
+    write_jsonl(tmp_path / "live" / "0.jsonl", rows)
+    lake.ingest()
+    lake.query().run()
+    lake.correct()
+    one = chains.first(lake)
+    one.feed().catch_up()
+    blocks = read_table(Table(one.tables.blocks())).to_pylist()
+    assert max(block["accepted"] for block in blocks) > count - 100
+    assert len(blocks) == len({block["plan"] for block in blocks})

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.lake.history import position as positions
 from penstock.lake.history.balance import balance
 from penstock.lake.history.generation import controller_at, generations
 from penstock.lake.history.position import position
 from penstock.lake.history.registry import Registry
+from penstock.lake.history.sealed import last_sealed
 from penstock.lake.ingest import door as door_module
 from penstock.lake.log.blocks import HISTORY
 from penstock.lake.storage.commit import Table
@@ -98,3 +100,31 @@ def test_the_controller_at_a_block_is_what_control_holds_there(tmp_path: Path) -
         assert controller_at(lake.tables, lake.step, 0, block) == controller
         assert controller_at(lake.tables, lake.step, 1, block) == "", "of another epoch"
     assert controller_at(lake.tables, lake.step, 0, max(told) + 1) == ""
+
+
+def test_a_correction_of_records_that_were_sealed_after_the_look_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answers are not looked at either: who took it for done would never have them."""
+    lake = make_lake(tmp_path, (COUNTED, ORACLE))
+    lake.query()
+    rows = some_rows(90, 11)
+    done = list[frozenset[int]]()
+    for number in range(3):
+        write_jsonl(tmp_path / "live" / f"{number}.jsonl", rows[30 * number : 30 * (number + 1)])
+        lake.ingest()
+        lake.query().run()
+        before = last_sealed(lake.tables, lake.step, 0)
+        if number < 2:
+            assert lake.correct()
+        at = position(lake.tables, lake.step)
+        assert at is not None
+        done.append(at.done)
+        if number == 1:
+            early = before
+    assert lake.correct()
+    monkeypatch.setattr(positions, "last_sealed", lambda *_: early)
+    at = position(lake.tables, lake.step)
+    assert at is not None
+    assert at.seq == 59
+    assert at.done == done[1] > done[0]

@@ -34,9 +34,9 @@ class Position:
         sealed: the control row read up to.
         lasts: the last control row that counts of each of its generations, in order: their
             micro-batches up to there are sealed.
-        done: numbers of the correction plans that were finished when it was read: the answers of
-            an unfinished one do not exist for a reader. With those of former epochs on which the
-            epoch's history rests.
+        done: numbers of the correction plans that were finished when it was read, and reach no
+            further: the answers of others do not exist for a reader. With those of former epochs
+            on which the epoch's history rests.
         owes: whether the windows from before the epoch still wait for their first answers.
         seq: answers speak for the log up to here, at most; other steps may not be further.
     """
@@ -72,7 +72,7 @@ def start_of(tables: Tables, step: StepSpec) -> Position | None:
     if found is None:
         return None
     first = found[0]
-    done, owes = _corrected(tables, step, first)
+    done, owes = _corrected(tables, step, first, first.seq)
     sealed = Sealed(first.number, -1, first.block, first.seq, first.state, 0)
     return Position(first, sealed, (), done, owes, first.seq)
 
@@ -92,16 +92,23 @@ def position_of(
     if not lasts:
         return None
     # Read after control, and before any answer: what counts is there as a whole.
-    done, owes = _corrected(tables, step, epoch)
+    done, owes = _corrected(tables, step, epoch, lasts[-1].seq)
     return Position(epoch, lasts[-1], lasts, done, owes, lasts[-1].seq)
 
 
-def _corrected(tables: Tables, step: Definition, epoch: Generation) -> tuple[frozenset[int], bool]:
-    """Numbers of the finished correction plans an epoch has, and whether it owes its history."""
-    names = ["plan", "epoch", "state", "reason", "base"]
+def _corrected(
+    tables: Tables, step: Definition, epoch: Generation, seq: int
+) -> tuple[frozenset[int], bool]:
+    """The finished correction plans an epoch has up to a record, and whether it owes its history.
+
+    One may have been made and finished since ``control`` was read, for records after these.
+    """
+    names = ["plan", "epoch", "state", "reason", "base", "through_seq"]
     mine = pc.field("step") == step.id
     rows = read_table(Table(tables.corrections()), names, mine).to_pylist()
-    finished = [r for r in rows if r["state"] == DONE and r["epoch"] == epoch.number]
+    later = {r["plan"] for r in rows if r["state"] == PLANNED and r["through_seq"] > seq}
+    finished = [r for r in rows if r["state"] == DONE and r["epoch"] == epoch.number
+                and r["plan"] not in later]  # fmt: skip
     done = {r["plan"] for r in finished}
     answered = [r["plan"] for r in finished if r["reason"] == BACKFILL]
     bases = {r["plan"]: r["base"] for r in rows if r["state"] == PLANNED}

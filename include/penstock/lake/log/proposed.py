@@ -124,10 +124,11 @@ def revise(
         plan: its number.
         span: its first position, and the first one after it.
         block: its first one; others may follow.
-        at: when it was planned.
+        at: when it was planned; plans follow each other at one instant where a clock stepped back.
     """
     for n, (ratio, seq) in enumerate(zip((WHOLE, 0), span, strict=True)):
-        row = _row(owner, block + n, SHED, held_from(str(ratio), seq), REVISED, at)
+        instant = _after(decisions_of(table, owner), at)
+        row = _row(owner, block + n, SHED, held_from(str(ratio), seq), REVISED, instant)
         table.append(_rows(table, row), f"{ADOPTED}:{owner}", 2 * plan + n)
 
 

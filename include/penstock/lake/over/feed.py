@@ -44,14 +44,15 @@ from penstock.lake.log.blocks import HISTORY, LIVE, REVISION
 from penstock.lake.log.sheds import REVISIONS
 from penstock.lake.over.taken import ANEW, Taken, as_taken
 from penstock.lake.storage.commit import ConflictError, Table, settle
-from penstock.lake.storage.read import Spans, Tail, read_table
+from penstock.lake.storage.read import Spans, Tail, data_files, read_table
 from penstock.lake.storage.tables import Tables
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 250_000
 """Answers that a plan takes at most, but for those of one micro-batch."""
-BLOCK = 65_536
+WHOLE = 2**62
+"""Records of a block: each plan is one, so that a step never stands between two of its parts."""
 USUAL, REST, LONGEST_REST = 10.0, 0.5, 20.0
 """So far behind a step may be, s; what share of what it is more is rested; and the longest, s."""
 LOOK_SECONDS = 1.0
@@ -77,7 +78,7 @@ class Feed(Sealing):
         self.quarantine = Table(tables.quarantine())
         self.decisions = Table(tables.decisions())
         self.events = Table(tables.events(pipeline.types))
-        self._tail = Tail(self.plans, "number", -1)
+        self._tail: Tail | None = None
         self._watched = Table(self.source.control(self.above)), Table(self.source.corrections())
         self._known: list[int] = []
         self._head = Head(tables, self.blocks)
@@ -136,10 +137,14 @@ class Feed(Sealing):
         return self._carry_out(*self._last)
 
     def _look(self) -> None:
-        _ = self.plans.delta  # made before it is read: a plan is decided from this snapshot
-        for row in self._tail.take().to_pylist():
+        delta = self.plans.delta  # made before it is read: a plan is decided from this snapshot
+        if self._tail is None:  # a log of any age is begun at the same cost
+            newest = max((f.greatest or 0 for f in data_files(delta, "number")), default=0)
+            self._tail = Tail(self.plans, "number", newest - 1)
+        rows = self._tail.take()
+        for row in rows.slice(max(rows.num_rows - 1, 0)).to_pylist():
             before, after = map(Taken.of, json.loads(row["taken"]))
-            plan = Plan.of(row, "", BLOCK)
+            plan = Plan.of(row, "", WHOLE)
             self._last, self._arrived = (plan, before, after), plan.arrived_at
         self._head.catch_up()
 
@@ -157,8 +162,7 @@ class Feed(Sealing):
         if self._rests(behind):
             return
         if before.epoch >= 0 and not before.is_of(self.above, at):
-            raise TerminalError(ANEW.format(step=self.above.name, pipeline=self.source.pipeline,
-                                            mine=self.pipeline.name))  # fmt: skip
+            raise self._anew()
         found = self._next(at, before)
         self.ended = found is None and before.epoch >= 0 and at.sealed.state.ended
         if found is None:
@@ -170,7 +174,7 @@ class Feed(Sealing):
         number = 0 if self._last is None else self._last[0].number + 1
         plan = Plan(
             number, kind, origin, self._head.next_seq, self._head.next_block,
-            max(micros(self.clock.now()), self._arrived), (), None, "", BLOCK,
+            max(micros(self.clock.now()), self._arrived), (), None, "", WHOLE,
         )  # fmt: skip
         row = plan.row() | {"taken": json.dumps([asdict(before), asdict(after)])}
         source, above = self.source, self.above
@@ -185,18 +189,24 @@ class Feed(Sealing):
         if before.epoch < 0:
             begun = replace(Taken(at.epoch.number, run=self.above.id).sealed(at.sealed), mark=None)
             return None if at.owes else (BlockKind.DATA, HISTORY, begun.corrected(at.done))
-        later = Spans("block", ((before.block, at.sealed.block),))
-        rows = rows_of(self.source, self.above, at, later)
         if before.mark is None:
-            last = next(row for row in rows if row.order == before.order)
+            last = before.row(self.source, self.above, at)
+            if last is None:
+                raise self._anew()
             return BlockKind.MARK, LIVE, before.sealed(last)
-        rows = [row for row in rows if row.order > before.order]
+        later = Spans("block", ((before.block, at.sealed.block),))
+        rows = [row for row in rows_of(self.source, self.above, at, later)
+                if row.order > before.order]  # fmt: skip
         if rows:
             counts = accumulate(row.answers for row in rows)
             last = max(sum(count <= AT_ONCE for count in counts), 1) - 1
             return BlockKind.MARK, LIVE, before.sealed(rows[last])
         after = before.corrected(at.done | before.done)
         return None if after == before else (BlockKind.DATA, REVISION, after)
+
+    def _anew(self) -> TerminalError:
+        names = {"step": self.above.name, "pipeline": self.source.pipeline}
+        return TerminalError(ANEW.format(**names, mine=self.pipeline.name))
 
     def _carry_out(self, plan: Plan, before: Taken, after: Taken) -> int:
         rows = self._rows(plan, before, after)

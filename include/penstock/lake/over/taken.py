@@ -68,6 +68,11 @@ class Taken:
         """
         return at is not None and at.epoch.number == self.epoch and self.run in {"", step.id}
 
+    def row(self, tables: Tables, step: StepSpec, at: Position) -> Sealed | None:
+        """That row of ``control``; none: it does not count."""
+        mine = rows_of(tables, step, at, Spans("block", ((self.block, self.block),)))
+        return next((row for row in mine if row.order == self.order), None)
+
     @property
     def done(self) -> frozenset[int]:
         """Numbers of the corrections."""
@@ -101,13 +106,12 @@ def as_taken(tables: Tables, step: StepSpec, taken: Taken) -> Position:
     """A step as far as a log has its answers, whatever it has sealed since.
 
     Raises:
-        TerminalError: it has begun anew since.
+        TerminalError: it has begun anew since, or what was taken does not count.
     """
     at = position(tables, step)
-    if at is None or not taken.is_of(step, at):
+    sealed = None if at is None or not taken.is_of(step, at) else taken.row(tables, step, at)
+    if at is None or sealed is None:
         raise TerminalError(ANEW.format(step=step.id, pipeline=tables.pipeline, mine="PIPELINE"))
-    mine = rows_of(tables, step, at, Spans("block", ((taken.block, taken.block),)))
-    sealed = next(row for row in mine if row.order == taken.order)
     lasts = (
         replace(last, micro_batch=min(last.micro_batch, taken.micro_batch))
         if last.generation == taken.generation else last
