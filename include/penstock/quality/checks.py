@@ -79,7 +79,8 @@ CHECKS: tuple[Check, ...] = (
         "Every step keeps up with the log.",
         "Blocks were sealed and the step has not answered them, though it had the time: what they"
         " hold waits. Where it stands still, the example says why: mend that, then clear the"
-        " stream's task, which tries it again. Where no stream runs, start it.",
+        " stream's task, which tries it again. Where no stream runs, start it. Of a step over"
+        " answers, too: what a correction has changed below is not taken.",
         severity=Severity.WARNING,
         example="behind",
     ),

@@ -17,15 +17,19 @@ from penstock.lake.proof.unsettled import (
     behind,
     changed_files,
     overdue_plans,
+    untaken,
     with_unsettled,
 )
 from penstock.quality.checks import EXAMPLE_OF
 from penstock.quality.comparisons import complete, examples_of
 from penstock.spark import ingest
 from penstock.spark.ingest import Ingest
+from tests import chains
 from tests.doubles import RecordingPulse, RisingClock
 from tests.gates import Gate, T
-from tests.lakes import Lake, arrive, fed
+from tests.lakes import ROWS, Lake, arrive, fed, make_lake
+from tests.steps import CASES
+from tests.streams import write_jsonl
 
 LINE = f'{{"event_time": "{T}", "site": "x"}}\n'
 
@@ -165,6 +169,39 @@ def test_each_of_them_is_an_example_of_its_check(tmp_path: Path) -> None:
     assert [e.column for e in examples_of(lake.name, row["examples"])] == columns
     assert {*columns} <= EXAMPLE_OF.keys()
     assert json.loads(row["examples"])[0]["key"] == {"file": f"{tmp_path}/live/0.jsonl"}
+
+
+@pytest.mark.parametrize(("mode", "said"), [("bounded", None), ("live", {}), ("live", None)])
+def test_what_is_changed_below_and_not_taken_is_said_above(
+    mode: str, said: dict[str, str] | None, tmp_path: Path
+) -> None:
+    """Of a live source that is not to run nothing is: as of its blocks."""
+    source = {"files": str(tmp_path / "live"), "format": "jsonl", "mode": mode}
+    lake = make_lake(tmp_path, (chains.BASE, CASES["sites"][1]), source=source)
+    lake.query()
+    one = chains.first(lake)
+    one.query()
+    write_jsonl(tmp_path / "live" / "0.jsonl", ROWS)
+    lake.ingest()
+    lake.query().run()
+    one.feed().catch_up()
+    one.query().run()
+    soon = lake.clock.now() + timedelta(hours=1)
+    assert untaken(one.tables, one.pipeline, soon) == []
+    assert lake.correct()
+    soon = lake.clock.now() + OVERDUE / 2
+    assert untaken(one.tables, one.pipeline, soon) == []
+    rows = complete([], [one.step.id])
+    late = lake.clock.now() + OVERDUE * 1.1
+    (row,) = with_unsettled(rows, one.tables, one.pipeline, tmp_path, late, said)
+    told = mode == "bounded" or said is not None
+    assert row["blocks_overdue"] == told
+    if told:
+        (example,) = examples_of("s", row["examples"])
+        assert "start stream__first" in str(example)
+    one.feed().catch_up()
+    one.query().run()
+    assert untaken(one.tables, one.pipeline, late) == []
 
 
 def test_a_stream_that_waits_for_the_same_too_long_fails_visibly(

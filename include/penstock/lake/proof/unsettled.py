@@ -10,15 +10,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.config.answers import OverAnswers
 from penstock.config.pipeline import Pipeline
 from penstock.core.step import StepSpec
 from penstock.core.window import instant
-from penstock.lake.history.position import position, start_of
+from penstock.lake.history.position import DONE, position, start_of
 from penstock.lake.ingest.origins import take_all, waiting_of
 from penstock.lake.ingest.plan import APPLICATION
 from penstock.lake.ingest.reading import SourceError
+from penstock.lake.log.blocks import next_block
+from penstock.lake.over.taken import taken_at
 from penstock.lake.proof.recount import SHOWN, Fault
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -59,8 +63,9 @@ def with_unsettled(
     """
     steps, said = ((), {}) if said is None else (pipeline.specs, said)
     files, plans = changed_files(tables, pipeline, home), overdue_plans(tables, now, said.get(""))
+    lacks = untaken(tables, pipeline, now) if steps or not pipeline.is_live() else []
     behinds = {s.id: behind(tables, s, now, said.get(s.id)) for s in steps}
-    return [_with(row, files, plans, behinds.get(row["step"], [])) for row in rows]
+    return [_with(row, files, plans, [*lacks, *behinds.get(row["step"], [])]) for row in rows]
 
 
 def _with(row: dict[str, Any], *found: Sequence[Fault]) -> dict[str, Any]:
@@ -102,12 +107,9 @@ def overdue_plans(tables: Tables, now: datetime, why: str | None) -> list[Fault]
         why: nothing is taken, as the stream says.
     """
     plans, blocks = Table(tables.plans()), Table(tables.blocks())
-    rows = read_table(plans, ["number", "arrived_at", "positions"]).sort_by("number").to_pylist()
-    done = -1  # read after the plans: what is sealed meanwhile is not overdue
-    if blocks.exists():
-        blocks.refresh()
-        last = blocks.last(APPLICATION)
-        done = -1 if last is None else last
+    names, later = ["number", "arrived_at", "positions"], pc.field("number") > _sealed(blocks)
+    rows = read_table(plans, names, later).sort_by("number").to_pylist()
+    done = _sealed(blocks)  # once more: what is sealed meanwhile is not overdue
     found = []
     for row in rows:
         if row["number"] > done and row["arrived_at"] < now - OVERDUE:
@@ -118,6 +120,38 @@ def overdue_plans(tables: Tables, now: datetime, why: str | None) -> list[Fault]
     if why is not None:
         found.append(Fault("waiting source", {}, {"read": "soon"}, {"says": why}))
     return found
+
+
+def _sealed(blocks: Table) -> int:
+    """Number of the last plan that is sealed; -1: none is."""
+    if not blocks.exists():
+        return -1
+    blocks.refresh()
+    last = blocks.last(APPLICATION)
+    return -1 if last is None else last
+
+
+def untaken(tables: Tables, pipeline: Pipeline, now: datetime) -> list[Fault]:
+    """What corrections of the step above changed long ago, and is not in the log yet.
+
+    The stream of a bounded source ends, and its log takes no more before it is started again.
+    """
+    if not isinstance(pipeline, OverAnswers):
+        return []
+    above, step = Tables(tables.lake, pipeline.other.log), pipeline.over
+    taken, at = taken_at(tables, next_block(tables)), position(above, step)
+    if at is None or not taken.is_of(step, at):
+        return []
+    plans = pc.field("plan").isin(pa.array(sorted(at.done - taken.done), pa.int64()))
+    mine = plans & (pc.field("step") == step.id) & (pc.field("state") == DONE)
+    when = read_table(Table(above.corrections()), ["recorded_at"], mine)["recorded_at"]
+    since = pc.min(when).as_py()
+    if since is None or since >= now - OVERDUE:
+        return []
+    place = {"answers of": f"{pipeline.other.name}.{step.name}", "corrections": len(when)}
+    remedy = f"start stream__{pipeline.name}"
+    return [Fault("behind the answers", place, {"taken": "soon"}, {"waits since": since,
+                                                                  "remedy": remedy})]  # fmt: skip
 
 
 def behind(tables: Tables, step: StepSpec, now: datetime, why: str | None) -> list[Fault]:
