@@ -7,16 +7,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.core.errors import TerminalError
+from penstock.core.errors import ConfigError, TerminalError
 from penstock.lake.ingest import door
+from penstock.lake.ingest.door import Door
 from penstock.lake.log.blocks import next_block
 from penstock.lake.over.feed import LONGEST_REST, LOOK_SECONDS, REST, USUAL, Feed
 from penstock.lake.over.taken import as_taken, taken_at
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import Tail, read_table
+from penstock.lake.storage.tables import Tables
 from tests import chains
 from tests.lakes import ROWS, Lake, make_lake
-from tests.steps import CASES
+from tests.steps import CASES, make_pipeline
 from tests.streams import BEGIN, write_jsonl
 
 
@@ -158,3 +160,18 @@ def test_a_plan_is_one_block_however_much_it_brings(tmp_path: Path) -> None:
     blocks = read_table(Table(one.tables.blocks())).to_pylist()
     assert max(block["accepted"] for block in blocks) > count - 100
     assert len(blocks) == len({block["plan"] for block in blocks})
+
+
+def test_no_records_come_among_answers_nor_answers_among_records(lake: Lake) -> None:
+    """The file of a pipeline over answers may get a source of its own, and the other way round."""
+    answers = chains.first(lake)
+    answers.feed().catch_up()
+    source = {"files": str(lake.home / "live"), "format": "jsonl"}
+    steps = {"s": chains.BASE}
+    own = make_pipeline(lake.home, steps, name="first", source=source)
+    with pytest.raises(ConfigError, match=r"the log holds answers of a step.*another name"):
+        Door(answers.tables, own, lake.home, lake.clock).work()
+    Door(Tables(str(lake.home / "lake"), "second"), own, lake.home, lake.clock).work()
+    over = chains.over(lake, "second", chains.FIRST, {"site": "string", "n": "long"})
+    with pytest.raises(ConfigError, match=r"the log holds records of a source.*another name"):
+        over.feed().work()

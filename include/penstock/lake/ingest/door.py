@@ -30,7 +30,7 @@ from penstock.lake.ingest.lost_plans import Ahead
 from penstock.lake.ingest.notices import BY_ORDER
 from penstock.lake.ingest.numbered import Numbered, numbered
 from penstock.lake.ingest.place import check_apart
-from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, definition_of, today
+from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, definition_of, require_kind, today
 from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.rows import block_rows, summed
 from penstock.lake.ingest.side_files import SideFiles
@@ -177,6 +177,7 @@ class Door(Sealing):
     def _catch_up(self) -> None:
         _ = self.plans.delta  # made before it is read: a plan is decided from this snapshot
         for row in self._plan_tail.take().to_pylist():
+            require_kind(row, self.plans.spec.uri, answers=False)
             self._last = Plan.of(row, self._today, BLOCK)
             if bool(self._last.stream) != bool(self.pipeline.streams):
                 raise ConfigError(TURNED.format(place=self.plans.spec.uri))

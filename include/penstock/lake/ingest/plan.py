@@ -21,6 +21,12 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.tables import Tables
 
 APPLICATION = "ingest"
+MIXED = (
+    "{place}: the log holds {has}, and the pipeline file says that it takes {takes}: these cannot"
+    " come among them. Give the pipeline file another name, or penstock remove the pipeline to"
+    " start afresh."
+)
+ANSWERS, RECORDS = "answers of a step", "records of a source"
 
 
 @lru_cache(maxsize=64)
@@ -115,6 +121,22 @@ class Plan:
             "refused_before_us": None if (us := self.refused_before) == BEGINNING else us,
             STREAM: self.stream or None,
         }
+
+
+def require_kind(row: dict[str, Any], place: str, *, answers: bool) -> None:
+    """See that a log stays what it is.
+
+    Args:
+        row: of ``plans``.
+        place: of the table.
+        answers: whether the log is to hold answers of a step.
+
+    Raises:
+        ConfigError: it is another kind of log.
+    """
+    if (row["taken"] is not None) != answers:
+        has, takes = (RECORDS, ANSWERS) if answers else (ANSWERS, RECORDS)
+        raise ConfigError(MIXED.format(place=place, has=has, takes=takes))
 
 
 class Terms:

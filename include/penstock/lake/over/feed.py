@@ -37,7 +37,7 @@ from penstock.lake.history.position import (
 )
 from penstock.lake.history.view import answers_at, newest
 from penstock.lake.ingest.head import Head, Sealing
-from penstock.lake.ingest.plan import APPLICATION, Plan
+from penstock.lake.ingest.plan import APPLICATION, Plan, require_kind
 from penstock.lake.ingest.rows import block_rows, summed
 from penstock.lake.log import proposed
 from penstock.lake.log.blocks import HISTORY, LIVE, REVISION
@@ -143,6 +143,7 @@ class Feed(Sealing):
             self._tail = Tail(self.plans, "number", newest - 1)
         rows = self._tail.take()
         for row in rows.slice(max(rows.num_rows - 1, 0)).to_pylist():
+            require_kind(row, self.plans.spec.uri, answers=True)
             before, after = map(Taken.of, json.loads(row["taken"]))
             plan = Plan.of(row, "", WHOLE)
             self._last, self._arrived = (plan, before, after), plan.arrived_at
