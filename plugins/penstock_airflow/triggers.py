@@ -69,7 +69,7 @@ class StreamTrigger(BaseTrigger):
         began = time.monotonic()
         await asyncio.to_thread(self._ensure)
         while True:
-            event = await asyncio.to_thread(self._look)
+            event = await asyncio.to_thread(self._look_if_it_can)
             if event is None and self._is_over(began):
                 event = TaskSuccessEvent(xcoms={"stream": {"state": "watched on by the next run"}})
             if event is not None:
@@ -101,6 +101,14 @@ class StreamTrigger(BaseTrigger):
                 self.log.info("stream %s: %s", self.pipeline, done)
         except (PenstockError, OSError) as wrong:
             self.log.warning("stream %s: %s; trying again", self.pipeline, wrong)
+
+    def _look_if_it_can(self) -> TriggerEvent | None:
+        """A full disk must not end the task."""
+        try:
+            return self._look()
+        except (PenstockError, OSError) as wrong:
+            self.log.warning("stream %s: %s; looking again", self.pipeline, wrong)
+            return None
 
     def _look(self) -> TriggerEvent | None:
         meant, paths = self._meant(), self._paths

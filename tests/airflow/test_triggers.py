@@ -1,6 +1,7 @@
 """The trigger over a real supervisor whose driver is a small script instead of a stream host."""
 
 import asyncio
+import errno
 import logging
 import os
 import sys
@@ -17,7 +18,7 @@ from watched import RUNS, first, status, trigger, until
 
 from penstock.core.clock import SystemClock
 from penstock.runtime.streams import control
-from penstock.runtime.streams.paths import take_lock, write_json
+from penstock.runtime.streams.paths import StreamPaths, take_lock, write_json
 from penstock.runtime.streams.runner import Runner
 from penstock.runtime.streams.stages import Stage
 from penstock_airflow import listeners, wiring
@@ -78,6 +79,25 @@ def test_the_tasks_log_says_once_that_a_supervisor_is_silent(
     assert len(said) == 1
     assert "flights: silent" in said[0]
     assert "kill -CONT 4711" in said[0]
+
+
+def test_what_fails_at_a_look_is_said_and_the_next_look_sees_the_end(
+    driver: Callable[[str], None],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(StreamTrigger, "log", logging.getLogger("the task"))
+    driver("print('done')")
+    really, full = control.status, [OSError(errno.ENOSPC, "No space left on device")]
+
+    def look(paths: StreamPaths) -> control.StreamStatus:
+        if full:
+            raise full.pop()
+        return really(paths)
+
+    monkeypatch.setattr("penstock_airflow.triggers.control.status", look)
+    assert isinstance(asyncio.run(first(trigger())), TaskSuccessEvent)
+    assert "stream flights: [Errno 28] No space left on device; looking again" in caplog.text
 
 
 def test_a_watch_that_is_over_leaves_the_stream_alone(driver: Callable[[str], None]) -> None:

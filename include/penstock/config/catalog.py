@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -82,7 +83,7 @@ class Catalog:
 
     @classmethod
     def read(cls, folder: Path, gone: Callable[[str], Pipeline | None] = lambda _: None) -> Self:
-        """Read every ``*.yaml`` of a folder; one bad file never hides the others.
+        """Read every pipeline file of a folder; one bad file never hides the others.
 
         Args:
             folder: of the files.
@@ -90,7 +91,7 @@ class Catalog:
         """
         pipelines: list[Pipeline] = []
         errors: list[ConfigProblem] = []
-        paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+        paths = files_in(folder)
         for path in paths:
             found, problems = read_file(path)
             errors.extend(problems)
@@ -146,11 +147,20 @@ class Catalog:
         return self.pipeline(min(here, key=lambda name: (name != log, name), default=log), digest)
 
 
+def files_in(folder: Path) -> list[Path]:
+    """The pipeline files of a folder; hidden ones are an editor's, or half written."""
+    every = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    return [file for file in every if not file.name.startswith(".")]
+
+
 def file_state(folder: Path) -> tuple[tuple[str, int, int], ...]:
     """Changes when a pipeline file does; much cheaper than reading them."""
-    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
-    states = ((file, file.stat()) for file in files)
-    return tuple((file.name, state.st_mtime_ns, state.st_size) for file, state in states)
+    found = []
+    for file in files_in(folder):
+        with suppress(FileNotFoundError):  # gone since it was listed
+            state = file.stat()
+            found.append((file.name, state.st_mtime_ns, state.st_size))
+    return tuple(found)
 
 
 def spec_of(pipeline: Pipeline, step: str) -> StepSpec:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.__main__ import main
-from penstock.config.catalog import UnknownPipelineError
-from penstock.config.kept import catalog_in_force, keep, kept_file
+from penstock.config.catalog import UnknownPipelineError, file_state
+from penstock.config.kept import catalog_in_force, keep, kept_file, state_in_force
 from penstock.config.settings import Settings
 from penstock.control.job import pipeline_of
 from penstock.core.request import Job, JobRequest
@@ -64,6 +64,28 @@ def test_a_file_that_cannot_be_read_has_a_problem_too(settings: Settings) -> Non
 
     assert found.standing_in == {"cars"}
     assert len(found.errors) == 1
+
+
+def test_a_hidden_file_is_an_editors_and_no_pipeline(settings: Settings) -> None:
+    before = state_in_force(settings)
+    (settings.pipelines / ".#cars.yaml").symlink_to("user@host.1234:99")  # Emacs, not saved yet
+    (settings.pipelines / ".vans.yml").write_text("steps: [")
+
+    found = catalog_in_force(settings)
+
+    assert ([p.name for p in found.pipelines], found.errors) == (["cars", "trams"], ())
+    assert state_in_force(settings) == before
+
+
+def test_a_file_that_goes_while_its_state_is_asked_for_is_gone(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "penstock.config.catalog.files_in",
+        lambda folder: [folder / "cars.yaml", folder / "vans.yaml"],  # as it was listed
+    )
+
+    assert [name for name, *_ in file_state(settings.pipelines)] == ["cars.yaml"]
 
 
 def test_a_removed_or_renamed_file_is_no_typo(settings: Settings) -> None:

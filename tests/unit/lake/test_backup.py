@@ -104,6 +104,17 @@ def test_a_restored_lake_holds_what_was_there_at_the_same_versions(
     assert not list((tmp_path / "other").glob("lake.*"))
 
 
+def test_pipeline_files_are_kept_and_what_an_editor_left_among_them_is_not(
+    lake: Lake, tmp_path: Path
+) -> None:
+    (lake.home / "pipelines" / "q.yml").write_text("another one")
+    (lake.home / "pipelines" / ".#p.yaml").symlink_to("user@host.1234:99")
+
+    taken = back_up(lake, tmp_path / "backup")
+
+    assert sorted(file.path for file in taken.manifest.pipelines) == ["p.yaml", "q.yml"]
+
+
 def test_the_second_time_only_new_files_are_copied(lake: Lake, tmp_path: Path) -> None:
     first = back_up(lake, tmp_path / "backup")
     again = back_up(lake, tmp_path / "backup")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from penstock.config.catalog import files_in
 from penstock.core.clock import Clock
 from penstock.core.crash import reached
 from penstock.core.errors import ConfigError, TransientError
@@ -92,7 +93,7 @@ def take_backup(
         DamagedTableError: a table is not whole: names it and the file.
         NotTakenError: the system fails at it now.
     """
-    texts = [*sorted(pipelines.glob("*.yaml")), *beside]
+    texts = [*files_in(pipelines), *beside]
     try:
         prepare(lake, folder)
         former, trusted = _former(folder)

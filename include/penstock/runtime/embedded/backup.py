@@ -188,7 +188,7 @@ def _say_changed(manifest: Manifest, folder: Path, pipelines: Path, out: Console
     """Pipeline files are written by hand, so they are never overwritten: a person compares."""
     for kept in manifest.pipelines:
         now = pipelines / kept.path
-        if now.suffix != ".yaml":
+        if now.suffix not in {".yaml", ".yml"}:
             continue
         if now.is_file() and summed(now, kept.path) == kept:
             continue
