@@ -8,11 +8,12 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
+from penstock.config.catalog import UnknownPipelineError
 from penstock.config.kept import state_in_force
 from penstock.core.errors import PenstockError
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
-from penstock.runtime.streams.links import link, runs, unlink
+from penstock.runtime.streams.links import link, linked, runs, unlink
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.spec import StreamSpec
 from penstock.runtime.streams.stages import MEANS, Stage, stage_of
@@ -49,6 +50,7 @@ class StreamTrigger(BaseTrigger):
         self._runs: list[str] = []
         self._stage: object = None
         self._digest: str | None = None
+        self._is_gone = False
         self._stream = pipeline
         self._stopped_since: float | None = None
         self._unlinked_since: float | None = None
@@ -96,6 +98,8 @@ class StreamTrigger(BaseTrigger):
             asked = wiring.settings().stream_runner
             ensure = control.ask_runner if asked else control.ensure_supervisor
             spec, paths = self._spec(), self._paths
+            if self._digest is None:  # gone: what is started would end at once
+                return
             if link(paths, self.pipeline, self._wanted) and ensure(paths, spec, self._wanted):
                 done = "asked the stream runner for it" if asked else "supervisor started"
                 self.log.info("stream %s: %s", self.pipeline, done)
@@ -133,16 +137,21 @@ class StreamTrigger(BaseTrigger):
         return None
 
     def _meant(self) -> StreamSpec:
-        """What should run; first of all: it may stand on another log by now."""
-        before, meant = self._stream, self._spec()
-        if self._stream != before:
+        """What should run; first of all: it may stand on another log by now, or be gone."""
+        stood, was_gone, meant = self._stream, self._is_gone, self._spec()
+        if self._stream != stood:
             self.log.info("stream %s: stands on the log %s now", self.pipeline, self._stream)
+        if self._stream != stood or was_gone:
             self._ensure()
+        if self._is_gone and {*linked(self._paths)} > {self.pipeline}:
+            said = "stream %s: leaves the host of %s, which goes on for others"
+            self.log.warning(said, self.pipeline, self._stream)
+            unlink(wiring.settings().streams, self.pipeline, "gone")
         return meant
 
     def _stay_linked(self) -> None:
         """A former try's end may have unlinked what goes on for others; or ours comes now."""
-        if runs(self._paths, self.pipeline):
+        if self._digest is None or runs(self._paths, self.pipeline):
             self._unlinked_since = None
         elif self._unlinked_since is None:
             self._unlinked_since = time.monotonic()
@@ -170,8 +179,10 @@ class StreamTrigger(BaseTrigger):
             try:
                 pipeline = wiring.catalog().pipeline(self.pipeline)
                 self._stream, self._digest = pipeline.log, pipeline.log_digest
-                self._runs = [step.id for step in pipeline.specs]
+                self._runs, self._is_gone = [step.id for step in pipeline.specs], False
             except PenstockError as wrong:
+                if isinstance(wrong, UnknownPipelineError):  # nobody may start it as it was
+                    self._digest, self._is_gone = None, True
                 self.log.warning("stream %s goes on as it is: %s", self.pipeline, wrong)
             self._files = files
         return wiring.stream_spec(self._stream, self._digest)
@@ -185,7 +196,7 @@ class StreamTrigger(BaseTrigger):
         return not self._unwanted.is_set()
 
     def _is_outdated(self, now: StreamStatus, meant: StreamSpec) -> bool:
-        """Not while the pipeline file has never been valid: then nothing better is known."""
+        """Not while there is no valid file of it: then nothing better is known."""
         return self._digest is not None and now.identity != meant.identity
 
     def _tell(self, now: StreamStatus) -> None:
@@ -205,6 +216,8 @@ class StreamTrigger(BaseTrigger):
 
     def _tell_stage(self, now: StreamStatus) -> None:
         """Write a line when its start has come farther, or does not."""
+        if self._digest is None:  # nothing of it can start
+            return
         found = stage_of(self._paths, self.pipeline, self._runs, now)
         if found == self._stage:
             return

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from watched import RUNS, first, status, trigger, until
+from watched import RUNS, Host, first, status, trigger, until
 
 from penstock.config.kept import catalog_to_run
 from penstock.runtime.streams import control, links
@@ -92,3 +92,49 @@ def test_a_pipeline_over_answers_moves_to_another_log_and_leaves_the_host_to_oth
     assert ends == []
     kill_marked(own.mark, set())
     kill_marked(shared.mark, set())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_whose_file_is_gone_leaves_the_host_to_the_others(
+    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, order: int
+) -> None:
+    host, files = Host(monkeypatch), wiring.settings().pipelines
+    log, guest, paths = files / "flights.yaml", files / "sites.yaml", wiring.stream_paths("flights")
+    guest.write_text(GUEST)
+    watches = [trigger("flights"), trigger("sites")][::order]
+    for watch in watches:
+        watch._ensure()
+    assert links.linked(paths) == ["flights", "sites"]
+    guest.unlink()
+    log.write_text(log.read_text().replace("skew: PT5M", "skew: PT9M"))
+    for watch in watches * 4:
+        assert watch._look() is None
+    assert links.linked(paths) == ["flights"]
+    assert host.done == ["start flights", "stop flights: respec", "start flights"]
+    digest = wiring.catalog().pipeline("flights").log_digest
+    assert host.runs["flights"] == wiring.stream_spec("flights", digest)
+    guest.write_text(GUEST)
+    for watch in watches:
+        watch._look()
+    assert links.linked(paths) == ["flights", "sites"], "it is there again"
+    assert len(host.done) == 3
+
+
+def test_a_host_that_nobody_else_needs_goes_on_without_the_file_and_is_not_started_again(
+    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, file = Host(monkeypatch), wiring.settings().pipelines / "flights.yaml"
+    said, watch = file.read_text(), trigger()
+    watch._ensure()
+    file.unlink()
+    for _ in range(3):
+        watch._look()
+    assert links.linked(wiring.stream_paths("flights")) == ["flights"]
+    assert host.done == ["start flights"]
+    host.runs.clear()  # it was killed
+    for _ in range(3):
+        watch._look()
+    assert host.done == ["start flights"], "it would end at once: nobody says what it is"
+    file.write_text(said)
+    watch._look()
+    assert host.done == ["start flights"] * 2

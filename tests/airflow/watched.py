@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from airflow.triggers.base import TriggerEvent
 
 from penstock.runtime.streams import control
+from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.streams.spec import StreamSpec
 from penstock_airflow import wiring
 from penstock_airflow.triggers import StreamTrigger
 
@@ -43,3 +46,38 @@ async def until(ask: Callable[[], Any]) -> Any:
 
 def status() -> control.StreamStatus:
     return control.status(wiring.stream_paths("flights"))
+
+
+class Host:
+    """Stands for the stream hosts of all logs: what is asked of them happens at once.
+
+    Attributes:
+        runs: the spec that runs, by log.
+        done: what was started and stopped, in order.
+        ends: how a host that does not run has ended, by log.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.runs = dict[str, StreamSpec]()
+        self.done = list[str]()
+        self.ends = dict[str, str]()
+        monkeypatch.setattr("penstock_airflow.triggers.control.status", self._status)
+        monkeypatch.setattr("penstock_airflow.triggers.control.ensure_supervisor", self._ensure)
+        for module in ("penstock_airflow.triggers.control", "penstock.runtime.streams.links"):
+            monkeypatch.setattr(f"{module}.request_stop", self._stop)
+
+    def _status(self, paths: StreamPaths) -> control.StreamStatus:
+        if (spec := self.runs.get(paths.name)) is None:
+            return control.StreamStatus(self.ends.get(paths.name, "absent"), alive=False)
+        return control.StreamStatus("running", alive=True, identity=spec.identity)
+
+    def _ensure(self, paths: StreamPaths, spec: StreamSpec, wanted: Callable[[], bool]) -> bool:
+        if paths.name in self.runs or not wanted():
+            return False
+        self.done.append(f"start {paths.name}")
+        self.runs[paths.name] = spec
+        return True
+
+    def _stop(self, paths: StreamPaths, reason: str) -> None:
+        if self.runs.pop(paths.name, None) is not None:
+            self.done.append(f"stop {paths.name}: {reason}")
