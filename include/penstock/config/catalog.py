@@ -124,13 +124,27 @@ class Catalog:
         Raises:
             UnknownPipelineError: there is none, or its file has problems.
             ConfigDriftError: the file says something else by now.
+            ConfigError: its records would come among answers that others take.
         """
         for pipeline in (*self.every, *self.logs):
             if pipeline.name == name:
+                self._require_no_answers_in(pipeline)
                 if digest is not None and digest not in {pipeline.digest, pipeline.log_digest}:
                     raise ConfigDriftError(name, digest, pipeline.digest)
                 return pipeline
         raise UnknownPipelineError(name, tuple(p.name for p in self.pipelines))
+
+    def _require_no_answers_in(self, pipeline: Pipeline) -> None:
+        """Its name may be that of a log that pipelines over the same answers have in common."""
+        here = [] if isinstance(pipeline, OverAnswers) else [
+            each.name for each in self.every
+            if each.log == pipeline.log and isinstance(each, OverAnswers)
+        ]  # fmt: skip
+        if here:
+            raise ConfigError(
+                f"{pipeline.path}: the log {pipeline.log} has the answers that {', '.join(here)}"
+                f" takes, and no records can come among them. Give {pipeline.log}.yaml another name"
+            )
 
     def of_log(self, log: str, digest: str | None = None) -> Pipeline:
         """A pipeline that says what a log is: its own, or one of those that stand on its answers.

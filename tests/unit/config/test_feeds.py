@@ -147,6 +147,32 @@ def test_a_version_stands_where_its_pipeline_does(settings: Settings) -> None:
     assert logs(settings) == before
 
 
+def test_a_log_of_answers_is_not_taken_for_records_while_others_stand_on_it(
+    settings: Settings,
+) -> None:
+    write(settings, gates=(10, 0, 0))
+    over = "source: {pipeline: gates, step: minute}\ncolumns: {n: long}\nsteps:\n  s: {%s}"
+    rush, peak = (settings.pipelines / f"{name}.yaml" for name in ("rush", "peak"))
+    rush.write_text(over % "window: {size: PT1H}, measures: {n: max(n)}")
+    assert logs(settings) == {"rush": "rush"}
+    peak.write_text(over % "window: {size: PT1H}, measures: {n: min(n)}")
+    assert logs(settings) == {"rush": "rush", "peak": "rush"}
+    rush.write_text(f"{LOG}steps:\n{MINUTE % 10}")  # records of its own from now on
+    found = catalog_to_run(settings)
+    with pytest.raises(ConfigError, match=r"peak takes, .*\. Give rush\.yaml another name"):
+        found.pipeline("rush")
+    assert found.of_log("rush").name == found.pipeline("peak").name == "peak"
+    (settings.pipelines / "vans.yaml").write_text(
+        f"source: {{pipeline: rush}}\nsteps:\n{MINUTE % 20}"
+    )
+    with pytest.raises(ConfigError, match=r"Give rush\.yaml another name"):
+        catalog_to_run(settings).pipeline("vans")
+    rush.rename(settings.pipelines / "doors.yaml")
+    (settings.pipelines / "vans.yaml").unlink()
+    found = catalog_to_run(settings)
+    assert (found.pipeline("doors").log, found.pipeline("peak").log) == ("doors", "rush")
+
+
 @pytest.mark.parametrize("where", ["before shares", "after shares"])
 def test_whoever_is_killed_leaves_what_was_or_what_is(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, where: str
