@@ -123,10 +123,8 @@ class StreamTrigger(BaseTrigger):
             self._stopped_since = None
         if now.state in {"absent", "dead", "wanted"}:  # wanted as the file was, perhaps
             self._ensure()
-        elif now.state == "finished":
-            return TaskSuccessEvent(xcoms={"stream": _report(now)})
-        elif now.state == "gave_up":
-            return TaskFailedEvent(xcoms={"stream": _report(now)})
+        elif now.state in {"finished", "gave_up"}:
+            return self._end(now)
         elif now.state == "stopped":
             return self._after_stop(now)
         elif now.state != "stopping" and self._is_outdated(now, meant):
@@ -135,6 +133,13 @@ class StreamTrigger(BaseTrigger):
         elif now.state != "stopping":
             self._stay_linked()
         return None
+
+    def _end(self, now: StreamStatus) -> TriggerEvent:
+        """Take the link along: left behind, it would hold the next host with nobody to take it."""
+        if self.pipeline in linked(self._paths):
+            unlink(wiring.settings().streams, self.pipeline, now.state)
+        event = TaskFailedEvent if now.state == "gave_up" else TaskSuccessEvent
+        return event(xcoms={"stream": _report(now)})
 
     def _meant(self) -> StreamSpec:
         """What should run; first of all: it may stand on another log by now, or be gone."""
@@ -164,7 +169,7 @@ class StreamTrigger(BaseTrigger):
         Airflow may be about to end us, having stopped the stream already: hence the grace.
         """
         if now.reason == USER:
-            return TaskSuccessEvent(xcoms={"stream": _report(now)})
+            return self._end(now)
         if self._stopped_since is None:
             self._stopped_since = time.monotonic()
         grace = 0.0 if now.reason == "respec" else GRACE.get(now.reason or "", GRACE_SECONDS)

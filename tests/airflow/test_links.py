@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent
 from watched import RUNS, Host, first, status, trigger, until
 
 from penstock.config.kept import catalog_to_run
@@ -138,3 +139,34 @@ def test_a_host_that_nobody_else_needs_goes_on_without_the_file_and_is_not_start
     file.write_text(said)
     watch._look()
     assert host.done == ["start flights"] * 2
+
+
+@pytest.mark.parametrize(
+    ("end", "event"),
+    [
+        ("finished", TaskSuccessEvent),
+        ("gave_up", TaskFailedEvent),
+        ("stopped by user", TaskSuccessEvent),
+    ],
+)
+def test_who_ends_with_the_host_takes_its_link_along_and_no_other(
+    driver: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+    event: type[TaskSuccessEvent | TaskFailedEvent],
+) -> None:
+    host, paths = Host(monkeypatch), wiring.stream_paths("flights")
+    (wiring.settings().pipelines / "sites.yaml").write_text(GUEST)
+    log, guest = trigger("flights"), trigger("sites")
+    for watch in (log, guest):
+        watch._ensure()
+    host.runs.clear()
+    host.ends["flights"] = end
+    assert isinstance(log._look(), event)
+    assert links.linked(paths) == ["sites"], "its own trigger takes it"
+    assert isinstance(guest._look(), event)
+    assert links.linked(paths) == []
+    trigger("sites")._ensure()
+    assert (host.done[1:], links.linked(paths)) == (["start flights"], ["sites"])
+    links.unlink(paths.folder, "sites", "marked")
+    assert host.done[2:] == ["stop flights: marked"], "it was the only one"

@@ -54,7 +54,7 @@ class Host:
     Attributes:
         runs: the spec that runs, by log.
         done: what was started and stopped, in order.
-        ends: how a host that does not run has ended, by log.
+        ends: how a host that does not run has ended, by log, as in "stopped by user".
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,8 @@ class Host:
 
     def _status(self, paths: StreamPaths) -> control.StreamStatus:
         if (spec := self.runs.get(paths.name)) is None:
-            return control.StreamStatus(self.ends.get(paths.name, "absent"), alive=False)
+            state, _, reason = self.ends.get(paths.name, "absent").partition(" by ")
+            return control.StreamStatus(state, alive=False, reason=reason or None)
         return control.StreamStatus("running", alive=True, identity=spec.identity)
 
     def _ensure(self, paths: StreamPaths, spec: StreamSpec, wanted: Callable[[], bool]) -> bool:
