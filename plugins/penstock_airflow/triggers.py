@@ -50,7 +50,7 @@ class StreamTrigger(BaseTrigger):
         self._runs: list[str] = []
         self._stage: object = None
         self._digest: str | None = None
-        self._is_gone = False
+        self._is_gone, self._astray = False, ""
         self._stream = pipeline
         self._stopped_since: float | None = None
         self._unlinked_since: float | None = None
@@ -98,7 +98,7 @@ class StreamTrigger(BaseTrigger):
             asked = wiring.settings().stream_runner
             ensure = control.ask_runner if asked else control.ensure_supervisor
             spec, paths = self._spec(), self._paths
-            if self._digest is None:  # gone: what is started would end at once
+            if self._digest is None:  # gone, or nobody knows yet on which log it stands
                 return
             if link(paths, self.pipeline, self._wanted) and ensure(paths, spec, self._wanted):
                 done = "asked the stream runner for it" if asked else "supervisor started"
@@ -185,12 +185,23 @@ class StreamTrigger(BaseTrigger):
                 pipeline = wiring.catalog().pipeline(self.pipeline)
                 self._stream, self._digest = pipeline.log, pipeline.log_digest
                 self._runs, self._is_gone = [step.id for step in pipeline.specs], False
-            except PenstockError as wrong:
-                if isinstance(wrong, UnknownPipelineError):  # nobody may start it as it was
-                    self._digest, self._is_gone = None, True
-                self.log.warning("stream %s goes on as it is: %s", self.pipeline, wrong)
-            self._files = files
+                self._files, self._astray = files, ""
+            except UnknownPipelineError as gone:  # nobody may start it as it was
+                self._digest, self._is_gone = None, True
+                self._stay(gone)
+                self._files = files
+            except PenstockError as wrong:  # of a file beside them, perhaps: it is read again
+                self._stay(wrong)
         return wiring.stream_spec(self._stream, self._digest)
+
+    def _stay(self, wrong: PenstockError) -> None:
+        """Look at the host that it is linked to, until more is known."""
+        if str(wrong) != self._astray:
+            self.log.warning("stream %s goes on as it is: %s", self.pipeline, wrong)
+        self._astray, folder = str(wrong), wiring.settings().streams
+        logs = control.names(folder) if self._digest is None else ()
+        mine = (log for log in logs if self.pipeline in linked(StreamPaths(folder, log)))
+        self._stream = next(mine, self._stream)
 
     @property
     def _paths(self) -> StreamPaths:

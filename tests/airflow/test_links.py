@@ -1,6 +1,7 @@
 """Links of pipelines to a host, as triggers make and take them, over a real supervisor."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -8,10 +9,12 @@ from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent
 from watched import RUNS, Host, first, status, trigger, until
 
 from penstock.config.kept import catalog_to_run
+from penstock.config.shares import shares_file
 from penstock.runtime.streams import control, links
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.processes import kill_marked
 from penstock_airflow import wiring
+from penstock_airflow.triggers import StreamTrigger
 
 pytestmark = pytest.mark.airflow
 
@@ -170,3 +173,44 @@ def test_who_ends_with_the_host_takes_its_link_along_and_no_other(
     assert (host.done[1:], links.linked(paths)) == (["start flights"], ["sites"])
     links.unlink(paths.folder, "sites", "marked")
     assert host.done[2:] == ["stop flights: marked"], "it was the only one"
+
+
+def test_who_cannot_read_yet_on_which_log_it_stands_moves_nothing_and_starts_nothing(
+    driver: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(StreamTrigger, "log", logging.getLogger("the task"))
+    host, paths = Host(monkeypatch), wiring.stream_paths("flights")
+    (wiring.settings().pipelines / "sites.yaml").write_text(GUEST)
+    catalog_to_run(wiring.settings())
+    for name in ("flights", "sites"):
+        trigger(name)._ensure()
+    host.runs.clear()
+    shares = shares_file(wiring.settings())
+    good = shares.read_bytes()
+    shares.write_text("{")
+    watch = trigger("sites")  # of a triggerer that starts now
+    watch._ensure()
+    for _ in range(3):
+        assert watch._look() is None
+    assert (links.linked(paths), host.done) == (["flights", "sites"], ["start flights"])
+    assert caplog.text.count("shares.json is damaged") == 1
+    shares.write_bytes(good)
+    watch._look()
+    assert (links.linked(paths), host.done) == (["flights", "sites"], ["start flights"] * 2)
+
+
+def test_a_triggerer_that_starts_after_the_file_is_gone_finds_the_link(
+    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, paths = Host(monkeypatch), wiring.stream_paths("flights")
+    guest = wiring.settings().pipelines / "sites.yaml"
+    guest.write_text(GUEST)
+    for name in ("flights", "sites"):
+        trigger(name)._ensure()
+    guest.unlink()
+    watch = trigger("sites")
+    watch._ensure()
+    assert watch._look() is None
+    assert (links.linked(paths), host.done) == (["flights"], ["start flights"])

@@ -77,6 +77,7 @@ class Host:
             return False
         self.done.append(f"start {paths.name}")
         self.runs[paths.name] = spec
+        paths.supervisor_lock.touch()
         return True
 
     def _stop(self, paths: StreamPaths, reason: str) -> None:
