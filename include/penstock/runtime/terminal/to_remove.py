@@ -93,7 +93,7 @@ class Removal:
 
 def to_be_removed(settings: Settings, name: str) -> Removal:
     """What there is; a name that is no name of a pipeline finds nothing, so no other folder."""
-    catalog = read_files(settings)
+    catalog, in_force = read_files(settings), catalog_in_force(settings)
     files = {p.name: p.path for p in catalog.pipelines}
     files |= {e.path.stem: e.path for e in catalog.errors if e.path.stem not in files}
     unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
@@ -101,11 +101,12 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
     mine = {name} & versions if which_of(name) else {name, *versions}
     if not mine or not re.fullmatch(PIPELINE_RULE, pipeline_of(name)):
         raise unknown
-    direct = [p for p in catalog.pipelines if name in stands_on(p)[:1]]
-    if above := [p.name for p in direct if p.log != name]:
+    said = (*catalog.pipelines, *in_force.pipelines)  # a former definition may be what runs
+    direct = [p for p in said if name in stands_on(p)[:1]]
+    if above := sorted({p.name for p in direct if p.log != name}):
         raise StoodOnError(name, above)
-    guests = tuple(p.name for p in direct)
-    others = {pipeline.name for pipeline in catalog_in_force(settings).every} - mine
+    guests = tuple(sorted({p.name for p in direct}))
+    others = {pipeline.name for pipeline in in_force.every} - mine
     shares = shares_of(settings)
     mates = tuple(sorted({each.pipeline for each in shares.logs if each.log == name} & others))
     parts = tuple(_parts(settings.lake_uri, name, mine, shares, others, stays=bool(guests)))

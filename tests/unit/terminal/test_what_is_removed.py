@@ -1,0 +1,58 @@
+"""What goes with a pipeline, as files and what is in force say it."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.config.kept import catalog_to_run, keep
+from penstock.config.settings import Settings
+from penstock.runtime.terminal.to_remove import StoodOnError, to_be_removed
+
+LOG = "source: {files: %s, format: jsonl}\ncolumns: {gate: string}\nevent_time: at\n"
+GUEST = "source: {pipeline: %s}\n"
+OVER = "source: {pipeline: %s, step: minute}\ncolumns: {gate: string, n: long}\n"
+MINUTE = """steps:
+  minute: {keys: [gate], window: {size: PT%dM}, measures: {n: count(*)}, slack: {fixed: PT10S}}
+"""
+RUSH = "steps:\n  rush: {keys: [gate], window: {size: PT60M}, measures: {m: max(n)}}\n"
+TYPO = "oops: 1\n"
+
+
+def settings_in(home: Path, *, approve: bool = False) -> Settings:
+    settings = Settings(home=home, pipelines=home / "files", approve=approve)
+    settings.pipelines.mkdir()
+    return settings
+
+
+def says(settings: Settings, **files: str) -> None:
+    """Files say that, and it is followed."""
+    for name, text in files.items():
+        (settings.pipelines / f"{name}.yaml").write_text(text)
+    keep(settings, catalog_to_run(settings))
+
+
+def test_a_log_stays_for_a_guest_whose_file_has_problems(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    trucks = GUEST % "gates" + MINUTE % 3
+    says(settings, gates=LOG % "gates" + MINUTE % 1, trucks=trucks)
+    before = to_be_removed(settings, "gates")
+    assert before.stays == ("trucks",)
+    says(settings, trucks=trucks + TYPO)
+    assert to_be_removed(settings, "gates") == before
+
+
+def test_what_answers_are_taken_of_stays_while_a_file_has_problems(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    rush = OVER % "gates" + RUSH
+    says(settings, gates=LOG % "gates" + MINUTE % 1, rush=rush)
+    says(settings, rush=rush + TYPO)
+    with pytest.raises(StoodOnError, match="what rush is made of"):
+        to_be_removed(settings, "gates")
+
+
+def test_a_log_stays_for_whom_only_a_held_edit_takes_away(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, approve=True)
+    says(settings, gates=LOG % "gates" + MINUTE % 1, trucks=GUEST % "gates" + MINUTE % 1)
+    says(settings, doors=LOG % "doors" + MINUTE % 1, trucks=GUEST % "doors" + MINUTE % 2)
+    for log in ("gates", "doors"):
+        assert to_be_removed(settings, log).stays == ("trucks",), "is there, or is to be"
