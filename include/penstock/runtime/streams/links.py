@@ -16,8 +16,8 @@ from penstock.runtime.streams.paths import StreamPaths, write_json
 def linked(paths: StreamPaths) -> list[str]:
     """Names of the pipelines that are linked to a log."""
     before = f"{paths.name}.link."
-    return sorted(f.name.removeprefix(before) for f in paths.folder.glob(f"{before}*")
-                  if not f.name.endswith(".new"))  # fmt: skip
+    found = (file.name.removeprefix(before) for file in paths.folder.glob(f"{before}*"))
+    return sorted(name for name in found if "." not in name)  # drafts of links have one
 
 
 def runs(paths: StreamPaths, pipeline: str) -> bool:
