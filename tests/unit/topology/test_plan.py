@@ -3,14 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.config.kept import catalog_in_force, catalog_to_run, keep
 from penstock.config.pipeline import Pipeline
+from penstock.config.settings import Settings
 from penstock.config.shares import Shares, shared
 from penstock.core.clock import SystemClock
-from penstock.lake.history.registry import end_step
+from penstock.lake.history.registry import Registry, end_step
 from penstock.lake.log.register import Register
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
-from penstock.lake.topology.plan import Change, What, planned
+from penstock.lake.storage.tables import Tables
+from penstock.lake.topology.plan import Change, Outlook, What, planned
 from tests.guests import guest, log_of
 from tests.lakes import ROWS, Lake
 from tests.streams import write_jsonl
@@ -115,3 +118,29 @@ def test_what_no_file_asks_for_ends_until_it_is_removed(tmp_path: Path) -> None:
     assert [*changes(lake, lake.pipeline)] == ["p.s"]
     again = changes(lake, lake.pipeline, replace(other).pipeline)["g.s"]
     assert (again.what, again.because) == (What.STARTS, "was removed before; with stream__g")
+
+
+def test_what_stays_in_force_while_its_file_has_problems_does_not_end(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, pipelines=tmp_path / "files")
+    settings.pipelines.mkdir()
+    steps = "steps:\n  s: {window: {size: PT%dM}, measures: {n: count(*)}, slack: {fixed: PT1S}}\n"
+    log = "source: {files: live, format: jsonl}\ncolumns: {site: string}\nevent_time: at\n"
+    (settings.pipelines / "p.yaml").write_text(log + steps % 1)
+    (settings.pipelines / "g.yaml").write_text("source: {pipeline: p}\n" + steps % 2)
+    keep(settings, catalog := catalog_to_run(settings))
+    tables = Tables(settings.lake_uri, "p")
+    Registry(tables, SystemClock(), catalog.pipeline("p")).start_all(
+        {"together": [step for each in catalog.pipelines for step in each.specs]}
+    )
+
+    def told() -> dict[str, tuple[What, str]]:
+        found = Outlook.of(settings, catalog_in_force(settings), ()).changes
+        return {each.name: (each.what, each.because) for each in found}
+
+    assert told() == {"p.s": (What.STAYS, ""), "g.s": (What.STAYS, "")}
+    (settings.pipelines / "p.yaml").write_text(log + steps % 3 + "oops: 1\n")
+    former = (What.STAYS, "its last valid definition stays in force")
+    assert told() == {"p.s": former, "g.s": former}
+    (settings.pipelines / "g.yaml").unlink()
+    ends = "no file asks for it any more; what it answered stays until it is removed"
+    assert told() == {"p.s": former, "": (What.ENDS, ends)}

@@ -5,7 +5,7 @@ The register is what the tables say: which definition each run had last, and sin
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -100,7 +100,7 @@ class Outlook:
 
     @classmethod
     def of(cls, settings: Settings, in_force: Catalog, running: Collection[str]) -> "Outlook":
-        """Of the files, beside the catalog in force; those that have problems ask for nothing.
+        """Of the files, beside the catalog in force; one with problems asks for what it last said.
 
         Args:
             settings: where they are.
@@ -109,11 +109,14 @@ class Outlook:
         """
         read, known = read_files(settings).pipelines, shares_of(settings)
         wanted = [one for each in read for one in _asked(each, in_force, running)]
+        there = {each.name for each in read}
+        wanted += [each for each in in_force.pipelines if each.name not in there]
         wanted += [each for each in in_force.versions if which_of(each.name) == FORMER]
         shared(wanted, known)
         first = sorted(read, key=lambda each: (len(stands_on(each)), each.name))
         held = {each.name: each.digest for each in first if each.name in in_force.held}
-        return cls(tuple(planned(settings.lake_uri, wanted, known)), held)
+        changes = planned(settings.lake_uri, wanted, known)
+        return cls(tuple(_explained(each, in_force) for each in changes), held)
 
 
 def _asked(file: Pipeline, in_force: Catalog, running: Collection[str]) -> Sequence[Pipeline]:
@@ -122,6 +125,13 @@ def _asked(file: Pipeline, in_force: Catalog, running: Collection[str]) -> Seque
         return [file]
     now = in_force.pipeline(file.name)
     return [now, file.beside(now, version_of(now.name, NEXT))] if fits(file, now) else [file]
+
+
+def _explained(change: Change, in_force: Catalog) -> Change:
+    """With why a step stays although its file cannot be followed."""
+    if change.what is What.STAYS and change.pipeline in in_force.standing_in:
+        return replace(change, because=change.because or in_force.why_former(change.pipeline))
+    return change
 
 
 def planned(lake: str, pipelines: Sequence[Pipeline], known: Shares) -> list[Change]:
