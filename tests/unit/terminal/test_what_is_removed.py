@@ -1,11 +1,16 @@
 """What goes with a pipeline, as files and what is in force say it."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from penstock.config.kept import catalog_to_run, keep
 from penstock.config.settings import Settings
+from penstock.runtime.streams.links import link, linked, unlink
+from penstock.runtime.streams.paths import StreamPaths, take_lock
+from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
 from penstock.runtime.terminal.to_remove import StoodOnError, to_be_removed
 
 LOG = "source: {files: %s, format: jsonl}\ncolumns: {gate: string}\nevent_time: at\n"
@@ -56,3 +61,29 @@ def test_a_log_stays_for_whom_only_a_held_edit_takes_away(tmp_path: Path) -> Non
     says(settings, doors=LOG % "doors" + MINUTE % 1, trucks=GUEST % "doors" + MINUTE % 2)
     for log in ("gates", "doors"):
         assert to_be_removed(settings, log).stays == ("trucks",), "is there, or is to be"
+
+
+def test_its_link_to_a_host_that_ended_by_itself_goes(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    says(settings, gates=LOG % "gates" + MINUTE % 1, trucks=GUEST % "gates" + MINUTE % 1)
+    host = StreamPaths(settings.streams, "gates")
+    for name in ("gates", "trucks"):
+        assert link(host, name)
+    (settings.pipelines / "trucks.yaml").unlink()
+    says(settings)
+    assert remove_pipeline(settings, "trucks", Console(file=io.StringIO()), sure=True) == 0
+    assert linked(host) == ["gates"]
+    unlink(settings.streams, "gates", "marked")
+    assert host.stop.exists(), "nobody is left"
+
+
+def test_nothing_goes_of_whom_a_host_runs_that_has_answered_nothing_yet(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    says(settings, gates=LOG % "gates" + MINUTE % 1, trucks=GUEST % "gates" + MINUTE % 2)
+    host = StreamPaths(settings.streams, "gates")
+    assert link(host, "trucks")
+    lock = take_lock(host.supervisor_lock)
+    assert lock is not None
+    with pytest.raises(StreamRunsError, match="stream__trucks"):
+        remove_pipeline(settings, "trucks", Console(file=io.StringIO()), sure=True)
+    assert linked(host) == ["trucks"]

@@ -71,7 +71,7 @@ def link(paths: StreamPaths, pipeline: str, wanted: Callable[[], bool] = lambda:
     paths.folder.mkdir(parents=True, exist_ok=True)
     if not _file(paths, pipeline).exists():
         write_json(_file(paths, pipeline), {})
-    _unlink(paths.folder, pipeline, "moved", [name for name in _logs(paths.folder, pipeline)
+    _unlink(paths.folder, pipeline, "moved", [name for name in linked_to(paths.folder, pipeline)
                                               if name != paths.name])  # fmt: skip
     if wanted():
         return True
@@ -87,11 +87,11 @@ def unlink(folder: Path, pipeline: str, reason: str) -> None:
         pipeline: the pipeline.
         reason: of the stream's end.
     """
-    _unlink(folder, pipeline, reason, _logs(folder, pipeline) or [pipeline])
+    _unlink(folder, pipeline, reason, linked_to(folder, pipeline) or [pipeline])
 
 
-def _logs(folder: Path, pipeline: str) -> list[str]:
-    """To which a pipeline is linked: one, or two while it moves."""
+def linked_to(folder: Path, pipeline: str) -> list[str]:
+    """Logs to which a pipeline is linked: one, or two while it moves."""
     return [f.name.removesuffix(f".link.{pipeline}") for f in folder.glob(f"*.link.{pipeline}")]
 
 

@@ -19,7 +19,7 @@ from penstock.core.version import which_of
 from penstock.lake.history.registry import end_step
 from penstock.lake.storage.remove import remove_tables
 from penstock.runtime.streams import control
-from penstock.runtime.streams.links import linked
+from penstock.runtime.streams.links import linked_to
 from penstock.runtime.streams.paths import StreamPaths, is_held, take_lock
 from penstock.runtime.terminal.to_remove import Part, Removal, of_a_former_log, to_be_removed
 from penstock.runtime.terminal.words import count, pairs, size
@@ -77,11 +77,14 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
 
 
 def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
+    for log in linked_to(paths.folder, paths.name):
+        if (alive := control.status(StreamPaths(paths.folder, log))).alive:
+            raise StreamRunsError(paths.name, alive.state)
     for part in found.parts:
         host = StreamPaths(paths.folder, part.log.pipeline)
         alive = control.status(host)
         if part.steps is not None:
-            if alive.alive and (paths.name in linked(host) or _still_run(part, alive)):
+            if alive.alive and _still_run(part, alive):
                 raise StreamRunsError(paths.name, alive.state)
         elif alive.alive or alive.state == "wanted":
             raise StreamRunsError(paths.name, alive.state)

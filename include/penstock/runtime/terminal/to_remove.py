@@ -59,7 +59,7 @@ class Removal:
     Attributes:
         parts: of logs.
         reports: folders of audit reports.
-        files: of streams.
+        files: of streams, and its links to them.
         stays: who else stands on a log of its own, which stays; none: it goes.
         shares: what is remembered of its runs and logs.
         config: its pipeline file, which stays; none: there is none.
@@ -113,12 +113,13 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
     ends = {part.log.pipeline for part in parts if part.steps is None}
     hosts = ends | ({name} - {part.log.pipeline for part in parts})
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
+    names = (*(f"{log}.*" for log in hosts), f"*.link.{name}")  # of a host that ended by itself
     found = Removal(
         parts=parts,
         stays=guests or mates,
         shares=shares.of(mine, ends),
         reports=tuple(folder for folder in reports if folder.is_dir()),
-        files=tuple(file for log in sorted(hosts) for file in settings.streams.glob(f"{log}.*")),
+        files=tuple(sorted({file for each in names for file in settings.streams.glob(each)})),
         definitions=tuple(
             kept_file(settings, each) for each in sorted(mine) if not guests or each != name
         ),
