@@ -22,6 +22,7 @@ from penstock.lake.storage.spec import logs_in
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.links import link
 from penstock.runtime.streams.paths import StreamPaths, take_lock
+from penstock.runtime.terminal import removal
 from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
 from penstock.runtime.terminal.to_remove import StoodOnError
 from tests.doubles import RisingClock
@@ -135,6 +136,31 @@ def test_a_log_that_nobody_stands_on_any_more_can_be_removed_alone(settings: Set
     assert {log for log, _ in stand(settings)} == {"gates-minute"}
     with pytest.raises(UnknownPipelineError):
         removed(settings, "gates-minute~2")
+
+
+def test_a_log_whose_removal_was_killed_is_removed_by_the_next_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(settings, "gates", 2, 4)
+    runs(settings)
+    write(settings, "gates", 1, 4)
+    runs(settings)
+    with monkeypatch.context() as killed:
+        killed.setattr(removal, "remove_tables", die)
+        with pytest.raises(KeyboardInterrupt):
+            removed(settings, "gates-minute~2")
+    write(settings, "gates", 3, 4)
+    moved = catalog_to_run(settings).pipeline("gates-minute")
+    assert moved.log == "gates-minute~3", "what is half gone is nobody's beginning"
+    write(settings, "gates", 1, 4)
+    catalog_to_run(settings)
+    removed(settings, "gates-minute~2")
+    assert logs_in(settings.lake_uri) == ["gates", "gates-minute"]
+    assert "gates-minute~2" not in {log for log, _ in stand(settings)}
+
+
+def die(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_above_a_run_that_was_removed_nothing_goes_on(settings: Settings) -> None:

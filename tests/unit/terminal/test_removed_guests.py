@@ -12,9 +12,11 @@ from penstock.config.settings import Settings
 from penstock.config.shares import Shares, changing, remember, shared, shares_of
 from penstock.lake.history.generation import generations
 from penstock.lake.history.standing import answers_in_force, ever_run, left_behind, notes
+from penstock.lake.storage.remove import stored
 from penstock.runtime.streams.control import take_lock
 from penstock.runtime.streams.links import link, unlink
 from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.terminal import removal
 from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
 from tests.guests import guest, log_of
 from tests.lakes import ROWS, Lake
@@ -103,6 +105,29 @@ def test_what_others_share_stays_until_they_go_too(tmp_path: Path) -> None:
     assert ever_run(lake.tables) == ["s"]
     assert [share.pipeline for share in shares_of(settings).runs] == ["p"]
     lake.check()
+
+
+@pytest.mark.parametrize("at", ["end_step", "remove_tables"])
+def test_killed_and_called_again_it_finds_a_run_that_has_the_name_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    lake, other, settings = answered(tmp_path)
+    mate = guest(lake, "h", "codes")
+    with changing(settings):
+        known = shared([lake.pipeline, other.pipeline, mate.pipeline], Shares())
+        remember(settings, Shares(tuple(each for each in known.runs if each.pipeline != "g")))
+    with monkeypatch.context() as killed:
+        killed.setattr(removal, at, die)
+        with pytest.raises(KeyboardInterrupt):
+            removed(settings, "h")
+    assert stored(lake.tables, ["g.s"]).files > 0
+    removed(settings, "h")
+    assert stored(lake.tables, ["g.s"]).files == 0
+    assert ever_run(lake.tables) == ["s"]
+    assert [share.pipeline for share in shares_of(settings).runs] == ["p"]
 
 
 def test_it_is_not_removed_while_its_steps_run(tmp_path: Path) -> None:

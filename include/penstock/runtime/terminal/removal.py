@@ -12,7 +12,7 @@ from rich.text import Text
 
 from penstock.config.feeds import AGAIN
 from penstock.config.settings import Settings
-from penstock.config.shares import Shares, changing, remember, shares_of
+from penstock.config.shares import changing, remember, shares_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
 from penstock.core.version import which_of
@@ -131,18 +131,10 @@ def _remove(settings: Settings, found: Removal, paths: StreamPaths) -> None:
 
 
 def _delete(settings: Settings, found: Removal, files: Collection[Path]) -> None:
+    """What it had is forgotten last: whoever is killed meanwhile finds it again."""
     try:
         with changing(settings):
-            known = shares_of(settings)
-            left = Shares(
-                tuple(each for each in known.runs if each not in found.shares.runs),
-                tuple(
-                    each.over if found.ends_run_of(each) else each
-                    for each in known.logs
-                    if each not in found.shares.logs
-                ),
-            )
-            remember(settings, left)
+            remember(settings, found.over(shares_of(settings)))
         for part in found.parts:
             for step in part.steps or ():
                 end_step(part.log, step, SystemClock())
@@ -151,6 +143,8 @@ def _delete(settings: Settings, found: Removal, files: Collection[Path]) -> None
             shutil.rmtree(folder)
         for file in (*files, *found.definitions):
             file.unlink(missing_ok=True)
+        with changing(settings):
+            remember(settings, found.left(shares_of(settings)))
     except OSError as wrong:
         raise ConfigError(
             f"{wrong.filename}: cannot be deleted ({wrong.strerror}). See that it is yours and"

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from penstock.config.catalog import UnknownPipelineError
-from penstock.config.feeds import Lodging
+from penstock.config.feeds import OVER, Lodging
 from penstock.config.kept import catalog_in_force, kept_file, read_files
 from penstock.config.links import stands_on
 from penstock.config.model import PIPELINE_RULE
@@ -81,7 +81,24 @@ class Removal:
         files = any(part.stored.files for part in self.parts)
         return not (files or self.reports or self.files or self.shares != Shares() or there)
 
-    def ends_run_of(self, other: Lodging) -> bool:
+    def over(self, known: Shares) -> Shares:
+        """What is remembered until all is gone: nobody shares it, and it is found once more."""
+        return Shares(
+            tuple(replace(each, meaning=OVER) if each in self.shares.runs else each
+                  for each in known.runs),
+            tuple(each.over if each in self.shares.logs or self._ends_run_of(each) else each
+                  for each in known.logs),
+        )  # fmt: skip
+
+    def left(self, known: Shares) -> Shares:
+        """What is remembered from then on."""
+        gone = self.over(self.shares)
+        return Shares(
+            tuple(each for each in known.runs if each not in gone.runs),
+            tuple(each for each in known.logs if each not in gone.logs),
+        )
+
+    def _ends_run_of(self, other: Lodging) -> bool:
         """Whether a log has answers that come to an end here."""
         return any(other.is_over(part.log.pipeline, part.steps) for part in self.parts)
 
@@ -163,8 +180,9 @@ def _parts(
     for folder in sorted({*logs_in(lake), *stood}):
         tables, here = Tables(lake, folder), [each for each in shares.runs if each.log == folder]
         runs, own = {share.run for share in here if share.pipeline in mine}, folder == name
-        steps = [run for run in ever_run(tables) if run in runs
-                 or ("." not in run if own else run.startswith(f"{name}."))]  # fmt: skip
+        ran = (run for run in ever_run(tables)
+               if ("." not in run if own else run.startswith(f"{name}.")))  # fmt: skip
+        steps = sorted({*ran, *runs})  # one that is over already may have tables still
         mates = {each.pipeline for each in shares.logs if each.log == folder} & {*others}
         if (own or folder in stood) and not stays and not mates:
             yield Part.of(tables, None)
