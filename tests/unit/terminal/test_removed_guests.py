@@ -17,7 +17,11 @@ from penstock.runtime.streams.control import take_lock
 from penstock.runtime.streams.links import link, unlink
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.terminal import removal
-from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
+from penstock.runtime.terminal.removal import (
+    ChangedMeanwhileError,
+    StreamRunsError,
+    remove_pipeline,
+)
 from tests.guests import guest, log_of
 from tests.lakes import ROWS, Lake
 from tests.streams import write_jsonl
@@ -105,6 +109,45 @@ def test_what_others_share_stays_until_they_go_too(tmp_path: Path) -> None:
     assert ever_run(lake.tables) == ["s"]
     assert [share.pipeline for share in shares_of(settings).runs] == ["p"]
     lake.check()
+
+
+def test_what_others_come_to_share_while_it_asks_stays(tmp_path: Path) -> None:
+    lake, other, settings = answered(tmp_path)
+    settings.pipelines.mkdir()
+    steps = LOG[LOG.index("steps") :]
+
+    class Asked(Console):
+        def input(self, *_: object, **__: object) -> str:
+            (settings.pipelines / "p.yaml").write_text(LOG)
+            (settings.pipelines / "h.yaml").write_text("source: {pipeline: p}\n" + steps)
+            mate = guest(lake, "h", "codes")
+            with changing(settings):
+                remember(settings, shared([lake.pipeline, mate.pipeline], shares_of(settings)))
+            assert mate.step.id == "g.s"
+            return "g"
+
+    with changing(settings):
+        remember(settings, shared([lake.pipeline, other.pipeline], Shares()))
+    before = other.in_force()
+    with pytest.raises(ChangedMeanwhileError, match="No table was deleted"):
+        remove_pipeline(settings, "g", Asked(file=io.StringIO()), sure=False)
+    assert ever_run(lake.tables) == ["g.s", "s"]
+    assert other.in_force() == before
+
+
+def test_it_is_not_removed_if_its_stream_starts_while_it_asks(tmp_path: Path) -> None:
+    lake, _, settings = answered(tmp_path)
+    host = StreamPaths(settings.streams, "p")
+
+    class Asked(Console):
+        def input(self, *_: object, **__: object) -> str:
+            assert link(host, "g")
+            assert take_lock(host.supervisor_lock) is not None
+            return "g"
+
+    with pytest.raises(StreamRunsError, match="stream__g"):
+        remove_pipeline(settings, "g", Asked(file=io.StringIO()), sure=False)
+    assert ever_run(lake.tables) == ["g.s", "s"]
 
 
 @pytest.mark.parametrize("at", ["end_step", "remove_tables"])

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from penstock.config.kept import catalog_to_run, keep
+from penstock.config.catalog import UnknownPipelineError
+from penstock.config.kept import catalog_in_force, catalog_to_run, keep, kept_file
 from penstock.config.settings import Settings
 from penstock.runtime.streams.links import link, linked, unlink
 from penstock.runtime.streams.paths import StreamPaths, take_lock
@@ -87,3 +88,17 @@ def test_nothing_goes_of_whom_a_host_runs_that_has_answered_nothing_yet(tmp_path
     with pytest.raises(StreamRunsError, match="stream__trucks"):
         remove_pipeline(settings, "trucks", Console(file=io.StringIO()), sure=True)
     assert linked(host) == ["trucks"]
+
+
+def test_a_version_that_nobody_has_run_yet_goes(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, approve=True)
+    says(settings, gates=LOG % "gates" + MINUTE % 1)
+    says(settings, gates=LOG % "gates" + MINUTE % 2)
+    version = kept_file(settings, "gates@next")
+    version.write_bytes((settings.pipelines / "gates.yaml").read_bytes())
+    assert [each.name for each in catalog_in_force(settings).versions] == ["gates@next"]
+    out = Console(file=io.StringIO())
+    assert remove_pipeline(settings, "gates@next", out, sure=True) == 0
+    assert not version.exists()
+    with pytest.raises(UnknownPipelineError):
+        remove_pipeline(settings, "gates@next", out, sure=True)

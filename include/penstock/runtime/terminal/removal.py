@@ -10,7 +10,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from penstock.config.catalog import UnknownPipelineError
 from penstock.config.feeds import AGAIN
+from penstock.config.kept import read_files
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shares_of
 from penstock.core.clock import SystemClock
@@ -40,6 +42,18 @@ class StreamRunsError(ConfigError):
         )
 
 
+class ChangedMeanwhileError(ConfigError):
+    """What goes with a pipeline is not what was shown before it was confirmed."""
+
+    def __init__(self, pipeline: str) -> None:
+        self.pipeline = pipeline
+        super().__init__(
+            f"{pipeline}: what goes with it is not what was shown any more, since pipeline files"
+            " were edited meanwhile: others may have its steps now. No table was deleted. Call"
+            " this again, and look once more."
+        )
+
+
 def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) -> int:
     """Remove what a pipeline wrote, after asking for its name.
 
@@ -55,11 +69,14 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     Raises:
         UnknownPipelineError: neither a file nor anything written has this name.
         StreamRunsError: its stream host runs.
+        ChangedMeanwhileError: others came to share what it has while it was asked.
     """
-    found = (of_a_former_log if AGAIN in name else to_be_removed)(settings, name)
+    found = _found(settings, name)
     paths = StreamPaths(settings.streams, name)
     if not which_of(name):  # a version leaves what runs by itself
         _refuse_if_running(paths, found)
+    if found.empty and found.config is None:
+        raise UnknownPipelineError(name, tuple(p.name for p in read_files(settings).pipelines))
     if found.empty:
         out.print(f"Nothing to remove: {name} has written nothing.", soft_wrap=True)
         _show_what_stays(found, name, out)
@@ -70,10 +87,14 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
         return 1
     if which_of(name):
         _leave(settings, found, name)
-    _remove(settings, found, paths)
+    found = _remove(settings, found, paths)
     out.print(Text(f"Removed: everything that {name} had written.", style="green"))
     _show_what_stays(found, name, out)
     return 0
+
+
+def _found(settings: Settings, name: str) -> Removal:
+    return (of_a_former_log if AGAIN in name else to_be_removed)(settings, name)
 
 
 def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
@@ -118,38 +139,43 @@ def _confirmed(name: str, out: Console) -> bool:
         return False
 
 
-def _remove(settings: Settings, found: Removal, paths: StreamPaths) -> None:
+def _remove(settings: Settings, shown: Removal, paths: StreamPaths) -> Removal:
     """Remove it while holding the supervisors' locks, so that no stream starts meanwhile."""
     paths.folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as held:
-        locks = [StreamPaths(paths.folder, log).supervisor_lock for log in found.ends]
-        for file in locks:
-            if (lock := take_lock(file)) is None:
-                raise StreamRunsError(paths.name, "being started")
-            held.callback(os.close, lock)
-        _delete(settings, found, {*found.files, *locks})
-
-
-def _delete(settings: Settings, found: Removal, files: Collection[Path]) -> None:
-    """What it had is forgotten last: whoever is killed meanwhile finds it again."""
     try:
-        with changing(settings):
-            remember(settings, found.over(shares_of(settings)))
-        for part in found.parts:
-            for step in part.steps or ():
-                end_step(part.log, step, SystemClock())
-            remove_tables(part.log, part.steps)
-        for folder in found.reports:
-            shutil.rmtree(folder)
-        for file in (*files, *found.definitions):
-            file.unlink(missing_ok=True)
-        with changing(settings):
-            remember(settings, found.left(shares_of(settings)))
+        with ExitStack() as held:
+            with changing(settings):  # nobody comes to share anything
+                found = _found(settings, paths.name)
+                if not found.is_still(shown):
+                    raise ChangedMeanwhileError(paths.name)
+                if not which_of(paths.name):
+                    _refuse_if_running(paths, found)
+                locks = [StreamPaths(paths.folder, log).supervisor_lock for log in found.ends]
+                for file in locks:
+                    if (lock := take_lock(file)) is None:
+                        raise StreamRunsError(paths.name, "being started")
+                    held.callback(os.close, lock)
+                remember(settings, found.over(shares_of(settings)))
+            _delete(found, {*found.files, *locks})
+            with changing(settings):  # last: whoever is killed before finds it again
+                remember(settings, found.left(shares_of(settings)))
     except OSError as wrong:
         raise ConfigError(
             f"{wrong.filename}: cannot be deleted ({wrong.strerror}). See that it is yours and"
             " nobody uses it, then call this again: it goes on with what is left."
         ) from wrong
+    return found
+
+
+def _delete(found: Removal, files: Collection[Path]) -> None:
+    for part in found.parts:
+        for step in part.steps or ():
+            end_step(part.log, step, SystemClock())
+        remove_tables(part.log, part.steps)
+    for folder in found.reports:
+        shutil.rmtree(folder)
+    for file in (*files, *found.definitions):
+        file.unlink(missing_ok=True)
 
 
 def _show(found: Removal, out: Console) -> None:

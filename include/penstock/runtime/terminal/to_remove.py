@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
 
 from penstock.config.catalog import UnknownPipelineError
 from penstock.config.feeds import OVER, Lodging
@@ -39,17 +38,15 @@ class Part:
     Attributes:
         log: the log.
         steps: runs that end there, since it stays for others; none: the log ends, too.
-        stored: how much that is.
     """
 
     log: Tables
     steps: tuple[str, ...] | None
-    stored: Stored
 
-    @classmethod
-    def of(cls, log: Tables, steps: tuple[str, ...] | None) -> Self:
-        """As it is now."""
-        return cls(log, steps, stored(log, steps))
+    @property
+    def stored(self) -> Stored:
+        """How much that is now."""
+        return stored(self.log, self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +75,14 @@ class Removal:
     def empty(self) -> bool:
         """Whether nothing is there."""
         there = any(file.exists() for file in self.definitions if which_of(file.stem))
-        files = any(part.stored.files for part in self.parts)
-        return not (files or self.reports or self.files or self.shares != Shares() or there)
+        if self.reports or self.files or self.shares != Shares() or there:
+            return False
+        return not any(part.stored.files for part in self.parts)
+
+    def is_still(self, shown: "Removal") -> bool:
+        """Whether no log or run goes, or stays for others, that was not to when it was shown."""
+        mine, then = ((each.parts, each.stays, each.definitions) for each in (self, shown))
+        return mine == then
 
     def over(self, known: Shares) -> Shares:
         """What is remembered until all is gone: nobody shares it, and it is found once more."""
@@ -109,15 +112,19 @@ class Removal:
 
 
 def to_be_removed(settings: Settings, name: str) -> Removal:
-    """What there is; a name that is no name of a pipeline finds nothing, so no other folder."""
+    """What there is; a name that no pipeline can have finds nothing, so no other folder.
+
+    Raises:
+        UnknownPipelineError: it is such a name.
+        StoodOnError: others take its answers.
+    """
     catalog, in_force = read_files(settings), catalog_in_force(settings)
     files = {p.name: p.path for p in catalog.pipelines}
     files |= {e.path.stem: e.path for e in catalog.errors if e.path.stem not in files}
-    unknown = UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
     versions = {version_of(pipeline_of(name), which) for which in (NEXT, FORMER)}
     mine = {name} & versions if which_of(name) else {name, *versions}
     if not mine or not re.fullmatch(PIPELINE_RULE, pipeline_of(name)):
-        raise unknown
+        raise UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
     said = (*catalog.pipelines, *in_force.pipelines)  # a former definition may be what runs
     direct = [p for p in said if name in stands_on(p)[:1]]
     if above := sorted({p.name for p in direct if p.log != name}):
@@ -131,7 +138,7 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
     hosts = ends | ({name} - {part.log.pipeline for part in parts})
     reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
     names = (*(f"{log}.*" for log in hosts), f"*.link.{name}")  # of a host that ended by itself
-    found = Removal(
+    return Removal(
         parts=parts,
         stays=guests or mates,
         shares=shares.of(mine, ends),
@@ -142,9 +149,6 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
         ),
         config=files.get(name),
     )
-    if found.config is None and found.empty:
-        raise unknown
-    return found
 
 
 def of_a_former_log(settings: Settings, log: str) -> Removal:
@@ -153,7 +157,7 @@ def of_a_former_log(settings: Settings, log: str) -> Removal:
     if here := [each.name for each in every if each.log == log]:
         raise StoodOnError(log, here)
     found = Removal(
-        parts=(Part.of(Tables(settings.lake_uri, log), None),),
+        parts=(Part(Tables(settings.lake_uri, log), None),),
         stays=(),
         shares=shares.of((), (log,)),
         reports=(),
@@ -185,12 +189,12 @@ def _parts(
         steps = sorted({*ran, *runs})  # one that is over already may have tables still
         mates = {each.pipeline for each in shares.logs if each.log == folder} & {*others}
         if (own or folder in stood) and not stays and not mates:
-            yield Part.of(tables, None)
+            yield Part(tables, None)
         elif own or steps or runs:
             kept = {share.run for share in here if share.pipeline in others}
-            yield Part.of(tables, tuple(run for run in steps if run not in kept))
+            yield Part(tables, tuple(run for run in steps if run not in kept))
         else:
             continue
         found = True
     if not found:
-        yield Part.of(Tables(lake, name), None)
+        yield Part(Tables(lake, name), None)
