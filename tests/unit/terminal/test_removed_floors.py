@@ -179,6 +179,19 @@ def test_above_a_run_that_was_removed_nothing_goes_on(settings: Settings) -> Non
     assert newest_seq(Tables(settings.lake_uri, "gates-minute~2")) > 0
 
 
+def test_a_run_that_an_edit_has_left_goes_with_its_pipeline(settings: Settings) -> None:
+    below = STEPS[: STEPS.index("  hour")]
+    (settings.pipelines / "trucks.yaml").write_text(GUEST + below % 1)
+    for slack in (1, 2, 1):
+        (settings.pipelines / "gates.yaml").write_text(LOG + below % slack)
+        runs(settings)
+    tables = Tables(settings.lake_uri, "gates")
+    assert ever_run(tables) == ["minute", "minute.2"]
+    assert {share.run for share in shares_of(settings).runs if share.log == "gates"} == {"minute"}
+    assert "minute.2 in " in removed(settings, "gates")
+    assert ever_run(tables) == ["minute"], "trucks has that"
+
+
 def test_it_is_not_removed_while_a_log_of_it_runs(settings: Settings) -> None:
     host = StreamPaths(settings.streams, "gates-minute")
     assert link(host, "trucks-minute")

@@ -71,9 +71,13 @@ def left_behind(
         others: runs that others on the log have, and versions of the pipeline.
     """
     whose = {step.guest for step in steps}
-    names = {run: re.sub(r"\.\d+$", "", run) for run in ever_run(tables)}  # minute.2 is of minute
-    mine = {run for run, name in names.items() if name.rpartition(".")[0] in whose}
+    mine = {run for run in ever_run(tables) if named_after(run) in whose}
     return sorted(mine - {step.id for step in steps} - {*others})
+
+
+def named_after(run: str) -> str:
+    """Of which guest a run has its name; empty: of the log's own pipeline, as ``minute.2`` has."""
+    return re.sub(r"\.\d+$", "", run).rpartition(".")[0]
 
 
 def ever_run(tables: Tables) -> list[str]:
