@@ -116,11 +116,41 @@ def test_logs_on_which_it_stood_before_go_with_it(settings: Settings) -> None:
     assert ever_run(two) == ["gates-minute.hour", "trucks-minute.hour"]
     (settings.pipelines / "gates.yaml").write_text(LOG + STEPS[: STEPS.index("  hour")] % 2)
     removed(settings, "gates-minute")
-    assert logs_in(settings.lake_uri) == logs, "trucks-minute stood there, too"
+    assert logs_in(settings.lake_uri) == ["gates", "gates-minute~2"], "trucks-minute is there"
+    assert stand(settings) == {("gates-minute~2", "trucks-minute")}
     assert ever_run(two) == ["trucks-minute.hour"]
     (settings.pipelines / "trucks.yaml").unlink()
     removed(settings, "trucks-minute")
     assert logs_in(settings.lake_uri) == ["gates"]
+
+
+def test_a_log_of_another_name_stays_for_those_who_stood_there(settings: Settings) -> None:
+    below = STEPS[: STEPS.index("  hour")]
+    (settings.pipelines / "vans.yaml").write_text(GUEST + below % 2)  # its run goes on
+    for slack, name in ((2, "trucks"), (2, "gates"), (3, "trucks"), (3, "gates")):
+        write(settings, name, slack, 4)
+        runs(settings)
+    stood = {each for log, each in stand(settings) if log == "trucks-minute"}
+    assert stood == {"gates-minute", "trucks-minute"}
+    assert {p.log for p in catalog_in_force(settings).pipelines} == {"gates", "trucks-minute~2"}
+    (settings.pipelines / "gates.yaml").write_text(LOG + below % 3)
+    removed(settings, "gates-minute")
+    assert "trucks-minute" in logs_in(settings.lake_uri)
+    write(settings, "trucks", 2, 8)
+    runs(settings)
+    assert catalog_in_force(settings).pipeline("trucks-minute").log == "trucks-minute"
+
+
+def test_a_log_of_a_pipeline_that_is_gone_can_be_removed_once_the_others_left(
+    settings: Settings,
+) -> None:
+    write(settings, "trucks", 2, 8)
+    runs(settings)
+    (settings.pipelines / "gates.yaml").write_text(LOG + STEPS[: STEPS.index("  hour")] % 1)
+    told = removed(settings, "gates-minute")
+    assert ("gates-minute with its checkpoints" in told, "stays" in told) == (True, False)
+    assert logs_in(settings.lake_uri) == ["gates", "trucks-minute"]
+    assert stand(settings) == {("trucks-minute", "trucks-minute")}
 
 
 def test_a_log_that_nobody_stands_on_any_more_can_be_removed_alone(settings: Settings) -> None:

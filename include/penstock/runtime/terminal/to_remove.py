@@ -1,7 +1,7 @@
 """What is to be removed with a pipeline: of logs on which it stands, or stood, and beside them."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -130,9 +130,9 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
     if above := sorted({p.name for p in direct if p.log != name}):
         raise StoodOnError(name, above)
     guests = tuple(sorted({p.name for p in direct}))
-    others = {pipeline.name for pipeline in in_force.every} - mine
+    others = {p.name: p.log for p in in_force.every if p.name not in mine}
     shares = shares_of(settings)
-    mates = tuple(sorted({each.pipeline for each in shares.logs if each.log == name} & others))
+    mates = tuple(sorted(each for each, log in others.items() if log == name))
     parts = tuple(_parts(settings.lake_uri, name, mine, shares, others, stays=bool(guests)))
     ends = {part.log.pipeline for part in parts if part.steps is None}
     hosts = ends | ({name} - {part.log.pipeline for part in parts})
@@ -175,18 +175,23 @@ def _parts(
     name: str,
     mine: Collection[str],
     shares: Shares,
-    others: Collection[str],
+    others: Mapping[str, str],
     *,
     stays: bool,
 ) -> Iterator[Part]:
-    """The logs on which a pipeline stands or stood; of what stays for others what it alone runs."""
+    """The logs on which a pipeline stands or stood; of what stays for others what it alone runs.
+
+    That of its own name goes unless others stand there now; any other stays, too, for those who
+    stood there once: if they say again what they said, they are back.
+    """
     stood, found = {each.log for each in shares.logs if each.pipeline in mine}, False
     for folder in sorted({*logs_in(lake), *stood}):
         tables, here = Tables(lake, folder), [each for each in shares.runs if each.log == folder]
         runs, own = {share.run for share in here if share.pipeline in mine}, folder == name
         ran = (run for run in ever_run(tables) if named_after(run) == ("" if own else name))
         steps = sorted({*ran, *runs})  # one that is over already may have tables still
-        mates = {each.pipeline for each in shares.logs if each.log == folder} & {*others}
+        once = {each.pipeline for each in shares.logs if each.log == folder} & others.keys()
+        mates = folder in others.values() or (once and not own)
         if (own or folder in stood) and not stays and not mates:
             yield Part(tables, None)
         elif own or steps or runs:
