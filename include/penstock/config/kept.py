@@ -3,15 +3,17 @@
 Or, where that is asked for, while its edit waits for approval: then it is built beside it first.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.config.catalog import Catalog, file_state, read_file, read_pipeline
-from penstock.config.linked import LinkedPipeline, link_as
+from penstock.config.held import waiting
+from penstock.config.linked import LinkedPipeline
 from penstock.config.links import linked
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shared, shares_of
-from penstock.config.versions import definition_in, fits, versions
+from penstock.config.versions import definition_in, fits, is_built, versions
 from penstock.config.whole import alike, take_place, write_whole, written
 from penstock.core.crash import reached
 from penstock.core.errors import ConfigError
@@ -62,10 +64,7 @@ def _in_force(settings: Settings) -> Catalog:
             if name not in valid and (former := _kept(settings, path, name)) is not None:
                 valid.add(name)
                 standing_in.append(former)
-    held = {} if not settings.approve else {
-        pipeline.name: former for pipeline in read.pipelines
-        if (former := _former(settings, pipeline)) and _computes_anew(former, pipeline)
-    }  # fmt: skip
+    held = _held(settings, read, standing_in) if settings.approve else {}
     mine = (held.get(pipeline.name, pipeline) for pipeline in read.pipelines)
     every, astray = linked([*mine, *standing_in, *read.logs])
     names = {log.name for log in read.logs}
@@ -77,14 +76,17 @@ def _in_force(settings: Settings) -> Catalog:
     )  # fmt: skip
 
 
-def _computes_anew(former: Pipeline, now: Pipeline) -> bool:
-    """Whether steps mean something else than before, so that their past is computed again."""
-    try:
-        link_as(former, now)
-    except (ValueError, KeyError):  # it stands on another one, which has other columns or steps
-        return True
-    known = {step.name: step.fingerprint for step in former.own_specs}
-    return any(known.get(step.name) != step.fingerprint for step in now.own_specs)
+def _held(settings: Settings, read: Catalog, others: Sequence[Pipeline]) -> dict[str, Pipeline]:
+    """What stays in force of those whose edit waits, by name; it is linked to nobody yet."""
+    kept = {each.name: _kept(settings, each.path, each.name) for each in read.pipelines}
+    former = {each.name: found for each in read.pipelines
+              if (found := kept[each.name]) is not None and found.said != each.said}  # fmt: skip
+    if not former:
+        return {}
+    files, new = [*read.pipelines, *others], {name for name, found in kept.items() if not found}
+    waits = waiting(files, former, read.logs, shares_of(settings), new)
+    return {each.name: former[each.name] for each in read.pipelines if each.name in former
+            and (each.name in waits or is_built(_folder(settings), each))}  # fmt: skip
 
 
 def build(settings: Settings, name: str, digest: str) -> Pipeline | None:
@@ -120,13 +122,13 @@ def approve(settings: Settings, name: str, digest: str) -> None:
         UnknownPipelineError: it is gone, or has problems.
     """
     edited, kept = _edited(settings, name, digest), kept_file(settings, name)
-    former = _former(settings, edited)
-    if former is not None:
-        if _computes_anew(former, edited) and fits(former, edited):
-            reached("before former")
-            write_whole(kept_file(settings, version_of(name, FORMER)), kept.read_bytes())
-            reached("after former")
-        keep(settings, Catalog((edited,)))
+    found = catalog_in_force(settings)
+    now = [each for each in found.pipelines if each.name == name and name in found.held]
+    if any(fits(each, edited) for each in now):
+        reached("before former")
+        write_whole(kept_file(settings, version_of(name, FORMER)), kept.read_bytes())
+        reached("after former")
+    _copy(edited, kept)
     reached("after switch")
     kept_file(settings, version_of(name, NEXT)).unlink(missing_ok=True)
 
@@ -185,10 +187,8 @@ def _copy(pipeline: Pipeline, copy: Path) -> None:
     fresh = written(copy, pipeline.path.read_bytes())
     try:
         found, _ = read_pipeline(pipeline.path, fresh, pipeline.name)
-        if found is not None:
-            link_as(found, pipeline)
-            if found.digest == pipeline.digest:
-                take_place(fresh, copy)
+        if found is not None and found.said == pipeline.said:
+            take_place(fresh, copy)
     finally:
         fresh.unlink(missing_ok=True)
 
@@ -205,13 +205,6 @@ def _folder(settings: Settings) -> Path:
 def _kept(settings: Settings, path: Path, name: str) -> Pipeline | None:
     copy = kept_file(settings, name)
     return read_pipeline(path, copy, name)[0] if copy.is_file() else None
-
-
-def _former(settings: Settings, pipeline: Pipeline) -> Pipeline | None:
-    """What was in force of a pipeline; none: nothing, or all that its file says now."""
-    if alike(pipeline.path, kept_file(settings, pipeline.name)):
-        return None
-    return _kept(settings, pipeline.path, pipeline.name)
 
 
 def _once_valid(settings: Settings, path: Path) -> list[str]:

@@ -155,15 +155,16 @@ class Pipeline(Snapshots, Intake, Named):
         keys = {key.name for spec in mine for key in spec.required}
         return tuple(sorted(keys & self.intakes[stream].types.keys()))
 
+    @property
+    def said(self) -> str:
+        """What the file says, but for what a stream follows by itself, or readers ask for."""
+        followed = {name: step.followed for name, step in self.steps.items() if step.followed}
+        return self.model_dump_json(exclude={"steps": followed, "snapshots": True})
+
     @cached_property
     def digest(self) -> str:
-        """Names the content of the file: equal digests mean the same.
-
-        But for what a stream follows by itself, or readers ask for: no process starts again then.
-        """
-        followed = {name: step.followed for name, step in self.steps.items() if step.followed}
-        text = self.model_dump_json(exclude={"steps": followed, "snapshots": True})
-        return digest_of(text)
+        """Names what the file says: equal digests mean the same, and no process starts again."""
+        return digest_of(self.said)
 
     @cached_property
     def log_digest(self) -> str:

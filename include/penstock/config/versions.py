@@ -14,7 +14,6 @@ from penstock.config.catalog import read_pipeline
 from penstock.config.linked import LinkedPipeline
 from penstock.config.links import link_to
 from penstock.config.pipeline import Pipeline
-from penstock.config.whole import alike
 from penstock.core.version import FORMER, NEXT, version_of
 
 
@@ -36,11 +35,20 @@ def versions(
     for pipeline in in_force:
         for which in (NEXT, FORMER):
             file = definition_in(folder, version_of(pipeline.name, which))
-            if file.is_file() and (which == FORMER or alike(pipeline.path, file)):
+            if file.is_file() if which == FORMER else is_built(folder, pipeline):
                 one = read_pipeline(pipeline.path, file, pipeline.name)[0]
                 if one is not None and not [*link_to(one, ready)] and fits(one, pipeline):
                     found.append(one.beside(pipeline, file.stem))
     return found
+
+
+def is_built(folder: Path, pipeline: Pipeline) -> bool:
+    """Whether what a pipeline's file says now was let be built beside it, or was taken back."""
+    file = definition_in(folder, version_of(pipeline.name, NEXT))
+    if not file.is_file():
+        return False
+    built, said = (read_pipeline(pipeline.path, copy, pipeline.name)[0] for copy in (file, None))
+    return built is not None and said is not None and built.said == said.said
 
 
 def fits(version: Pipeline, in_force: Pipeline) -> bool:
