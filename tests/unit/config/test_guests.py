@@ -9,6 +9,8 @@ from penstock.config.guest import Guest
 from penstock.config.kept import catalog_in_force, catalog_to_run, keep, read_files
 from penstock.config.links import stands_on
 from penstock.config.settings import Settings
+from penstock.config.shares import shares_file
+from penstock.core.errors import ConfigError
 from penstock.runtime.streams.linked import LinkedPipelines
 from penstock.runtime.streams.links import link
 from penstock.runtime.streams.paths import StreamPaths
@@ -168,3 +170,22 @@ def test_a_log_stays_for_those_that_stand_there(tmp_path: Path) -> None:
     assert [p.name for p in LinkedPipelines(settings, log)()] == ["trucks"]
     (folder / "trucks.yaml").unlink()
     assert not catalog_in_force(settings).logs, "nobody asks for it"
+
+
+def test_a_host_goes_on_while_it_cannot_be_read_what_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    read(folder)
+    settings = Settings(home=tmp_path / "home", pipelines=folder)
+    paths = StreamPaths(settings.streams, "gates")
+    assert link(paths, "gates")
+    runs = LinkedPipelines(settings, catalog_to_run(settings).pipeline("gates"))
+    assert [p.name for p in runs()] == ["gates"]
+    whole = shares_file(settings).read_bytes()
+    shares_file(settings).write_bytes(b"[")
+    with pytest.raises(ConfigError):
+        catalog_to_run(settings)
+    assert link(paths, "trucks")
+    assert [p.name for p in runs()] == ["gates"]
+    shares_file(settings).write_bytes(whole)
+    assert [p.name for p in runs()] == ["gates", "trucks"]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from penstock.config.kept import catalog_to_run, state_in_force
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.core.errors import ConfigError
 from penstock.core.version import pipeline_of
 from penstock.runtime.streams import links
 from penstock.runtime.streams.paths import StreamPaths
@@ -41,6 +42,6 @@ class LinkedPipelines:
                 mine = [each for each in every if pipeline_of(each.name) in names]
                 self._found = [each for each in mine if each.log == self._pipeline.log]
                 self._seen = seen
-        except OSError as away:  # the next look may see them
+        except (OSError, ConfigError) as away:  # the next look may see them
             log.warning("the pipeline files cannot be read now: %s", away)
         return self._found
