@@ -181,16 +181,14 @@ def shares_in(file: Path) -> Shares:
         ConfigError: it is damaged.
     """
     try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return Shares()
-    try:
-        said = json.loads(text)
+        said = json.loads(file.read_text(encoding="utf-8"))
         said = said if isinstance(said, dict) else {"runs": said}  # it has none of logs
         return Shares(
             tuple(Share(**each) for each in said["runs"]),
             tuple(Lodging(**each) for each in said.get("logs", ())),
         )
+    except FileNotFoundError:
+        return Shares()
     except (ValueError, TypeError, KeyError) as broken:
         raise ConfigError(
             f"{file} is damaged: {broken}. Put it back from a backup, where it is below"

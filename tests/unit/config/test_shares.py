@@ -136,11 +136,11 @@ def test_whoever_is_killed_leaves_what_was_or_what_is(
     assert runs(settings) == after
 
 
-@pytest.mark.parametrize("text", ["[{", '[{"log": "gates"}]', "7"])
-def test_a_damaged_file_is_told_with_its_remedy(settings: Settings, text: str) -> None:
+@pytest.mark.parametrize("content", [b"[{", b'[{"log": "gates"}]', b"7", b"\xff\xfe{}"])
+def test_a_damaged_file_is_told_with_its_remedy(settings: Settings, content: bytes) -> None:
     write(settings, gates={"s": ("PT1M", SLACK)})
     runs(settings)
-    shares_file(settings).write_text(text)
+    shares_file(settings).write_bytes(content)
     with pytest.raises(ConfigError, match=r"shares.json is damaged: .* Put it back from a backup"):
         catalog_in_force(settings)
 
