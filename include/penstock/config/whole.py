@@ -1,13 +1,14 @@
 """Files that are either as they were or as they are to be, whoever dies meanwhile."""
 
 import os
+import threading
 from pathlib import Path
 
 
 def written(file: Path, content: bytes) -> Path:
-    """A fresh file beside one whose place it is to take, synced."""
+    """A fresh file of this thread's beside one whose place it is to take, synced."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    fresh = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
     with fresh.open("wb") as out:
         out.write(content)
         out.flush()
