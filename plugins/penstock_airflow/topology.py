@@ -157,7 +157,7 @@ class ApplyOperator(BaseOperator):
 
         Raises:
             AirflowException: a version is not ready, or a step did not begin; a retry goes on.
-            AirflowFailException: a file was edited since.
+            AirflowFailException: a file was edited since, or a version is gone.
             AirflowSkipException: nothing was approved.
         """
         done, settings = [], wiring.settings()
@@ -182,8 +182,14 @@ class ApplyOperator(BaseOperator):
         from penstock.runtime.streams.outlook import owed_by
 
         settings, version = wiring.settings(), version_of(name, NEXT)
-        owed = owed_by(settings, catalog_in_force(settings)).get(version)
-        if owed is None:  # it is in force already, or was edited, which approval tells
+        catalog = catalog_in_force(settings)
+        owed = owed_by(settings, catalog).get(version)
+        if owed is None and name in catalog.held:
+            raise AirflowFailException(
+                f"{version} is gone: the file of {name} was edited since, or the version was"
+                " removed. Trigger apply__topology again"
+            )
+        if owed is None:  # it is in force already
             return
         if owed:
             raise AirflowException(

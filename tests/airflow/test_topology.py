@@ -12,7 +12,7 @@ from airflow.exceptions import AirflowException
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from penstock.config.kept import catalog_in_force, catalog_to_run
+from penstock.config.kept import catalog_in_force, catalog_to_run, kept_file
 from penstock.core.rescaling import Way
 from penstock.lake.history.registry import Registry
 from penstock.lake.log.rescalings import DECIDED, DONE, Rescaling, Rescalings
@@ -159,6 +159,21 @@ def test_an_edit_is_built_beside_what_runs_before_it_is_in_force(edited: dict[st
     assert runs_of["trucks@former"] == ["minute", "trucks.day"]
     assert wiring.former() == ["trucks"]
     assert forms.applied(wiring.former())["take_back"].schema["enum"] == [None, "trucks"]
+
+
+def test_nobody_switches_to_what_is_not_proved_whatever_is_saved_meanwhile(
+    files: Path, edited: dict[str, Any]
+) -> None:
+    with pytest.raises(AirflowException):
+        BuildOperator().execute(of(edited))
+    file = files / "trucks.yaml"
+    file.write_text(f"{file.read_text()}# a comment\n")
+    with pytest.raises(AirflowException, match=r"trucks@next: day has not begun. Until then"):
+        ApplyOperator().execute(of(edited, ["trucks@next"]))
+    kept_file(wiring.settings(), "trucks@next").unlink()
+    with pytest.raises(AirflowFailException, match=r"trucks@next is gone: .* Trigger apply__top"):
+        ApplyOperator().execute(of(edited, ["trucks@next"]))
+    assert catalog_in_force(wiring.settings()).held == {"trucks"}
 
 
 def test_what_was_in_force_can_be_so_again(edited: dict[str, Any]) -> None:

@@ -98,6 +98,18 @@ def test_a_version_goes_with_what_it_is_a_version_of(settings: Settings) -> None
     assert runs(settings) == {}
 
 
+def test_a_version_stays_while_its_file_says_the_same_in_other_words(settings: Settings) -> None:
+    write(settings, hour=60)
+    write(settings, hour=120)
+    assert build(settings, "gates", digest(settings)) is not None
+    before, file = runs(settings), settings.pipelines / "gates.yaml"
+    file.write_text(f"# a comment\n{file.read_text()}")
+    assert runs(settings) == before
+    assert "gates@next.hour" in before
+    approve(settings, "gates", digest(settings))
+    assert runs(settings)["gates.hour"] == before["gates@next.hour"]
+
+
 def test_keys_may_change_and_the_log_stays_as_the_one_in_force_says_it(settings: Settings) -> None:
     write(settings, hour=60)
     before = catalog_in_force(settings).pipeline("gates")
