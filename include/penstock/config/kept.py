@@ -3,7 +3,8 @@
 Or, where that is asked for, while its edit waits for approval: then it is built beside it first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from penstock.config.catalog import Catalog, file_state, read_file, read_pipeline
@@ -104,7 +105,8 @@ def build(settings: Settings, name: str, digest: str) -> Pipeline | None:
     if name not in in_force or not fits(edited, in_force[name]):
         return None
     reached("before next")
-    _copy(edited, file)
+    with _checked(edited, file) as fresh:
+        take_place(fresh, file)
     reached("after next")
     found = {each.name: each for each in catalog_to_run(settings).versions}
     if version not in found:
@@ -124,11 +126,12 @@ def approve(settings: Settings, name: str, digest: str) -> None:
     edited, kept = _edited(settings, name, digest), kept_file(settings, name)
     found = catalog_in_force(settings)
     now = [each for each in found.pipelines if each.name == name and name in found.held]
-    if any(fits(each, edited) for each in now):
-        reached("before former")
-        write_whole(kept_file(settings, version_of(name, FORMER)), kept.read_bytes())
-        reached("after former")
-    _copy(edited, kept)
+    with _checked(edited, kept) as fresh:
+        if any(fits(each, edited) for each in now):
+            reached("before former")
+            write_whole(kept_file(settings, version_of(name, FORMER)), kept.read_bytes())
+            reached("after former")
+        take_place(fresh, kept)
     reached("after switch")
     kept_file(settings, version_of(name, NEXT)).unlink(missing_ok=True)
 
@@ -153,7 +156,8 @@ def take_back(settings: Settings, name: str) -> None:
     if not settings.approve:
         raise ConfigError(f"edits of files are followed by themselves: change {file.path} back")
     if name not in catalog.held:
-        _copy(file, kept_file(settings, version_of(name, NEXT)))
+        with _checked(file, edit := kept_file(settings, version_of(name, NEXT))) as fresh:
+            take_place(fresh, edit)
     reached("before taken back")
     write_whole(kept_file(settings, name), kept.read_bytes())
     reached("after taken back")
@@ -164,10 +168,14 @@ def _edited(settings: Settings, name: str, digest: str) -> Pipeline:
     """What a pipeline's file says, as it was planned."""
     pipeline = read_files(settings).pipeline(name)
     if pipeline.digest != digest:
-        raise ConfigError(
-            f"{pipeline.path} was edited since that was planned. Trigger apply__topology again"
-        )
+        raise _edited_since(pipeline)
     return pipeline
+
+
+def _edited_since(pipeline: Pipeline) -> ConfigError:
+    return ConfigError(
+        f"{pipeline.path} was edited since that was planned. Trigger apply__topology again"
+    )
 
 
 def keep(settings: Settings, catalog: Catalog) -> None:
@@ -178,17 +186,25 @@ def keep(settings: Settings, catalog: Catalog) -> None:
 
 
 def _copy(pipeline: Pipeline, copy: Path) -> None:
-    """Keep what a pipeline's file holds, if that is not known already.
+    """Keep what a pipeline's file holds, if that is not known already."""
+    if not alike(pipeline.path, copy):
+        with suppress(ConfigError), _checked(pipeline, copy) as fresh:
+            take_place(fresh, copy)
 
-    It is read again before it counts: the file may be edited meanwhile.
+
+@contextmanager
+def _checked(pipeline: Pipeline, copy: Path) -> Iterator[Path]:
+    """A draft of a copy of a pipeline's file, which says what was read of it.
+
+    Raises:
+        ConfigError: it was edited meanwhile.
     """
-    if alike(pipeline.path, copy):
-        return
     fresh = written(copy, pipeline.path.read_bytes())
     try:
         found, _ = read_pipeline(pipeline.path, fresh, pipeline.name)
-        if found is not None and found.said == pipeline.said:
-            take_place(fresh, copy)
+        if found is None or found.said != pipeline.said:
+            raise _edited_since(pipeline)
+        yield fresh
     finally:
         fresh.unlink(missing_ok=True)
 

@@ -199,6 +199,32 @@ def go_back(folder: Path, files: dict[Path, bytes]) -> None:
         file.write_bytes(content)
 
 
+def test_what_is_edited_meanwhile_is_neither_built_nor_in_force(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asked for it is told, and what was in force stays so, with its former version."""
+    write(settings, hour=60)
+    write(settings, hour=120)
+    approve(settings, "gates", digest(settings))
+    write(settings, hour=180)
+    before, planned = runs(settings), digest(settings)
+    read = kept.catalog_in_force
+
+    def meanwhile(settings: Settings) -> Catalog:
+        found = read(settings)
+        write(settings, hour=240)
+        return found
+
+    for act in (build, approve):
+        write(settings, hour=180)
+        with monkeypatch.context() as patched:
+            patched.setattr(kept, "catalog_in_force", meanwhile)
+            with pytest.raises(ConfigError, match=r"was edited since that was planned\. Trigger"):
+                act(settings, "gates", planned)
+        assert runs(settings) == before
+        assert catalog_in_force(settings).held == {"gates"}
+
+
 ACTS = {
     "build": lambda known: build(known, "gates", digest(known)),
     "approve": lambda known: approve(known, "gates", digest(known)),
