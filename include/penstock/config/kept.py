@@ -145,10 +145,10 @@ def take_back(settings: Settings, name: str) -> None:
     """
     file, former = read_files(settings).pipeline(name), version_of(name, FORMER)
     catalog, kept = catalog_in_force(settings), kept_file(settings, former)
-    known = {each.name for each in catalog.versions}
-    if former not in known and version_of(name, NEXT) in known:  # it is done
-        kept.unlink(missing_ok=True)
+    if alike(kept, kept_file(settings, name)) or (name in catalog.held and not kept.is_file()):
+        kept.unlink(missing_ok=True)  # it is done
         return
+    known = {each.name for each in catalog.versions}
     if former not in known:
         raise ConfigError(
             f"{name} has no former version. There are: {', '.join(sorted(known)) or 'none'}"

@@ -160,6 +160,29 @@ def test_nothing_is_taken_back_that_is_not_there(settings: Settings) -> None:
         take_back(follows, "gates")
 
 
+def test_a_former_version_that_does_not_fit_now_is_neither_taken_back_nor_lost(
+    settings: Settings,
+) -> None:
+    write(settings, hour=60)
+    write(settings, hour=120)
+    approve(settings, "gates", digest(settings))
+    file = settings.pipelines / "gates.yaml"
+    edited = file.read_text().replace("files: gates", "files: ports")
+    for text in (edited, edited.replace("PT120M", "PT180M")):  # another log, and then an edit there
+        file.write_text(text)
+        keep(settings, catalog_to_run(settings))
+    assert build(settings, "gates", digest(settings)) is not None
+    assert [*runs(settings)] == ["gates.hour", "gates@next.hour"]
+    with pytest.raises(ConfigError, match=r"no former version\. There are: gates@next"):
+        take_back(settings, "gates")
+    assert in_force(settings)["gates.hour"][0] == 120
+    file.write_text(edited.replace("files: ports", "files: gates"))
+    keep(settings, catalog_to_run(settings))
+    assert runs(settings)["gates@former.hour"][0] == 60
+    take_back(settings, "gates")
+    assert in_force(settings)["gates.hour"][0] == 60
+
+
 def test_it_is_approved_as_it_was_planned(settings: Settings) -> None:
     write(settings, hour=60)
     write(settings, hour=120)
@@ -222,6 +245,27 @@ def test_what_is_edited_meanwhile_is_neither_built_nor_in_force(
             with pytest.raises(ConfigError, match=r"was edited since that was planned\. Trigger"):
                 act(settings, "gates", planned)
         assert runs(settings) == before
+        assert catalog_in_force(settings).held == {"gates"}
+
+
+def test_a_death_while_it_is_taken_back_and_an_edit_then(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(settings, hour=60)
+    write(settings, hour=120)
+    assert build(settings, "gates", digest(settings)) is not None
+    runs(settings)
+    approve(settings, "gates", digest(settings))
+    write(settings, hour=180)
+    deadly = Deadly()
+    deadly.fatal = "after taken back"
+    with monkeypatch.context() as patched:
+        patched.setattr(kept, "reached", deadly)
+        with pytest.raises(Killed):
+            take_back(settings, "gates")
+    for _ in range(2):
+        take_back(settings, "gates")
+        assert runs(settings) == {"gates.hour": (60, "hour")}
         assert catalog_in_force(settings).held == {"gates"}
 
 
