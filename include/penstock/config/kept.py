@@ -3,11 +3,12 @@
 Or, where that is asked for, while its edit waits for approval: then it is built beside it first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from penstock.config.catalog import Catalog, file_state, read_file, read_pipeline
+from penstock.config.catalog import Catalog, file_state, files_in, read_file, read_pipeline
+from penstock.config.guest import Guest
 from penstock.config.held import waiting
 from penstock.config.linked import LinkedPipeline
 from penstock.config.links import linked
@@ -67,14 +68,23 @@ def _in_force(settings: Settings) -> Catalog:
                 standing_in.append(former)
     held = _held(settings, read, standing_in) if settings.approve else {}
     mine = (held.get(pipeline.name, pipeline) for pipeline in read.pipelines)
-    every, astray = linked([*mine, *standing_in, *read.logs])
-    names = {log.name for log in read.logs}
+    logs = _logs(settings, read, [*standing_in, *held.values()])
+    every, astray = linked([*mine, *standing_in, *logs])
+    names = {log.name for log in logs}
     pipelines = sorted((each for each in every if each.name not in names), key=lambda p: p.name)
     errors = tuple(dict.fromkeys((*read.errors, *astray)))
     return Catalog(
         tuple(pipelines), errors, frozenset(p.name for p in standing_in), frozenset(held),
-        tuple(versions(_folder(settings), pipelines, read.logs)), read.logs,
+        tuple(versions(_folder(settings), pipelines, logs)), logs,
     )  # fmt: skip
+
+
+def _logs(settings: Settings, read: Catalog, former: Iterable[Pipeline]) -> tuple[Pipeline, ...]:
+    """On which pipelines stand, and no file says any more; also by former definitions."""
+    there = {file.stem for file in files_in(settings.pipelines)} | {log.name for log in read.logs}
+    asked = {each.source.pipeline for each in former if isinstance(each, Guest)} - there
+    more = (log for name in sorted(asked) if (log := _gone(settings, name)) is not None)
+    return (*read.logs, *more)
 
 
 def _held(settings: Settings, read: Catalog, others: Sequence[Pipeline]) -> dict[str, Pipeline]:
@@ -85,7 +95,8 @@ def _held(settings: Settings, read: Catalog, others: Sequence[Pipeline]) -> dict
     if not former:
         return {}
     files, new = [*read.pipelines, *others], {name for name, found in kept.items() if not found}
-    waits = waiting(files, former, read.logs, shares_of(settings), new)
+    logs = _logs(settings, read, [*others, *former.values()])
+    waits = waiting(files, former, logs, shares_of(settings), new)
     return {each.name: former[each.name] for each in read.pipelines if each.name in former
             and (each.name in waits or is_built(_folder(settings), each))}  # fmt: skip
 

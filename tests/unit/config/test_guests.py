@@ -172,6 +172,25 @@ def test_a_log_stays_for_those_that_stand_there(tmp_path: Path) -> None:
     assert not catalog_in_force(settings).logs, "nobody asks for it"
 
 
+@pytest.mark.parametrize("edit", ["a: [1", GUEST.replace("where:", "were:"), LOG])
+def test_a_log_stays_for_those_whose_former_definition_stands_there(
+    tmp_path: Path, edit: str
+) -> None:
+    """With a problem, or an edit that waits, of a guest of a log whose file is gone."""
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    settings = Settings(home=tmp_path / "home", pipelines=folder, approve=True)
+    before = read(folder)
+    keep(settings, before)
+    (folder / "gates.yaml").unlink()
+    (folder / "trucks.yaml").write_text(edit)
+    found = catalog_in_force(settings)
+    assert [(p.name, p.log) for p in found.pipelines] == [("trucks", "gates")]
+    assert found.standing_in | found.held == {"trucks"}
+    assert [log.name for log in found.logs] == ["gates"]
+    assert found.pipeline("trucks").digest == before.pipeline("trucks").digest
+
+
 def test_a_host_goes_on_while_it_cannot_be_read_what_runs(tmp_path: Path) -> None:
     folder = tmp_path / "pipelines"
     folder.mkdir()
