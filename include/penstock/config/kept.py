@@ -5,6 +5,7 @@ Or, where that is asked for, while its edit waits for approval: then it is built
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.config.catalog import Catalog, file_state, files_in, read_file, read_pipeline
@@ -58,14 +59,7 @@ def state_in_force(settings: Settings) -> tuple[object, ...]:
 
 
 def _in_force(settings: Settings) -> Catalog:
-    read = read_files(settings)
-    valid = {pipeline.name for pipeline in read.pipelines}
-    standing_in = []
-    for path in sorted({problem.path for problem in read.errors}):
-        for name in _once_valid(settings, path):
-            if name not in valid and (former := _kept(settings, path, name)) is not None:
-                valid.add(name)
-                standing_in.append(former)
+    read, standing_in = _whole(settings, read_files(settings))
     held = _held(settings, read, standing_in) if settings.approve else {}
     mine = (held.get(pipeline.name, pipeline) for pipeline in read.pipelines)
     logs = _logs(settings, read, [*standing_in, *held.values()])
@@ -77,6 +71,20 @@ def _in_force(settings: Settings) -> Catalog:
         tuple(pipelines), errors, frozenset(p.name for p in standing_in), frozenset(held),
         tuple(versions(_folder(settings), pipelines, logs)), logs,
     )  # fmt: skip
+
+
+def _whole(settings: Settings, read: Catalog) -> tuple[Catalog, list[Pipeline]]:
+    """What valid files say, and what stands in for the others: a file is valid as a whole."""
+    valid = {pipeline.name: pipeline for pipeline in read.pipelines}
+    standing_in = list[Pipeline]()
+    for path in sorted({problem.path for problem in read.errors}):
+        for name in _once_valid(settings, path):
+            said = valid.get(name)
+            if (said is None or said.path == path) and (former := _kept(settings, path, name)):
+                valid[name] = former
+                standing_in.append(former)
+    stay = tuple(pipeline for pipeline in read.pipelines if valid[pipeline.name] is pipeline)
+    return replace(read, pipelines=stay), standing_in
 
 
 def _logs(settings: Settings, read: Catalog, former: Iterable[Pipeline]) -> tuple[Pipeline, ...]:

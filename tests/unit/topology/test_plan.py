@@ -141,6 +141,9 @@ def test_what_stays_in_force_while_its_file_has_problems_does_not_end(tmp_path: 
     (settings.pipelines / "p.yaml").write_text(log + steps % 3 + "oops: 1\n")
     former = (What.STAYS, "its last valid definition stays in force")
     assert told() == {"p.s": former, "g.s": former}
+    wrong = "  t: {from: s, window: {size: PT6M}, measures: {most: max(nn)}}\n"
+    (settings.pipelines / "p.yaml").write_text(log + steps % 3 + wrong)
+    assert told() == {"p.s": former, "g.s": (What.STAYS, "")}, "a file is valid as a whole"
     (settings.pipelines / "g.yaml").unlink()
     ends = "no file asks for it any more; what it answered stays until it is removed"
     assert told() == {"p.s": former, "": (What.ENDS, ends)}

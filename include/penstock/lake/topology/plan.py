@@ -107,7 +107,8 @@ class Outlook:
             in_force: the catalog in force.
             running: pipelines whose stream runs: their edits are built beside them.
         """
-        read, known = read_files(settings).pipelines, shares_of(settings)
+        valid, known = read_files(settings).pipelines, shares_of(settings)
+        read = [each for each in valid if each.name not in in_force.standing_in]
         wanted = [one for each in read for one in _asked(each, in_force, running)]
         there = {each.name for each in read}
         wanted += [each for each in in_force.pipelines if each.name not in there]
