@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+import yaml
 
 from penstock.kinds.join.views import views
 from penstock.lake.history.generation import generations
@@ -85,6 +86,11 @@ def test_a_running_door_follows_the_file_and_a_wrong_one_changes_nothing(tmp_pat
     assert values(decisions_of(decisions, asked)) == told
     other = good.replace("PT5S", "PT6S")  # another definition: who reads it next says what holds
     (tmp_path / "p.yaml").write_text(other.replace("left.code < right.code", "left.code > 1"))
+    files.look()
+    assert values(decisions_of(decisions, asked)) == told
+    mine = yaml.safe_load(good)
+    guest = {"source": {"pipeline": "q"}, "steps": mine["steps"]}  # it stands on another log by now
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(guest))
     files.look()
     assert values(decisions_of(decisions, asked)) == told
 

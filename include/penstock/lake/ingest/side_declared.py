@@ -11,6 +11,7 @@ from penstock.columns.types import fields_of
 from penstock.config.catalog import read_pipeline
 from penstock.config.linked import link_as
 from penstock.config.pipeline import Pipeline
+from penstock.core.errors import ConfigError
 from penstock.core.side import Declared, SideTable
 from penstock.core.step import StepSpec
 from penstock.lake.ingest.side_content import Stamp, UnfitError
@@ -65,8 +66,12 @@ class DeclaredPlace:
         if pipeline is None:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             raise UnfitError(f"{problems[0]}{more}")
-        link_as(pipeline, self.pipeline)
-        for spec in pipeline.specs:
+        try:
+            link_as(pipeline, self.pipeline)
+            specs = pipeline.specs
+        except (ValueError, KeyError, ConfigError):  # it stands on another log by now
+            raise OutdatedError from None
+        for spec in specs:
             if (spec.id, spec.fingerprint) == (self.step.id, self.step.fingerprint):
                 return next(each for each in spec.declares if each.table == self.table)
         raise OutdatedError
