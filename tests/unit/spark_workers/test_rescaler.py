@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import TransientError
+from penstock.core.errors import PenstockError, TransientError
 from penstock.core.parallelism import AUTO, HELD, UNSAID
 from penstock.core.rescaling import Way
 from penstock.core.window import micros
@@ -147,13 +147,15 @@ def test_where_the_load_decides_it_is_looked_at_every_five_seconds(
 def test_who_cannot_be_rebuilt_stands_still_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene, given_up = Scene(tmp_path, 3), dict[str, str]()
+    scene, given_up = Scene(tmp_path, 3), list[tuple[str, PenstockError]]()
 
     def fails(*_: object) -> None:
         raise TransientError("another process was faster")
 
     monkeypatch.setattr(Query, "again", fails)
-    scene.hosted.give_up = given_up.__setitem__
+    scene.hosted.give_up_for = lambda *said: given_up.append(said)
     scene.rescaler.look()
     assert scene.states == [(LEFT, 3)]
-    assert given_up == {"s": "another process was faster"}
+    ((step, wrong),) = given_up
+    assert (step, str(wrong)) == ("s", "another process was faster")
+    assert isinstance(wrong, TransientError), "it is tried again"
