@@ -19,7 +19,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
 from penstock.lake.ingest.item import FIRST, Item, change, opened, stat_of
 from penstock.lake.ingest.origins import Origin, take_all, waiting_of
-from penstock.lake.ingest.plan import APPLICATION, Plan, Terms, today
+from penstock.lake.ingest.plan import Plan, Terms, last_plan, today
 from penstock.lake.ingest.planned import as_decided
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.ingest.received import UNREADABLE
@@ -206,7 +206,7 @@ class Amendment:
                 " it again once it is mended."
             )
         for table in (self._terms(found[0].plan).events, self.quarantine):
-            begun = _last(table)
+            begun = last_plan(table)
             if table not in may_stand and begun >= found[0].plan.number:
                 raise ConfigError(
                     f"{file}: a part of plan {found[0].plan.number} is committed already"
@@ -248,7 +248,7 @@ class Amendment:
 
     @cached_property
     def _sealed(self) -> int:
-        return _last(Table(self.tables.blocks()))
+        return last_plan(Table(self.tables.blocks()))
 
     @cached_property
     def _decided(self) -> Decided:
@@ -350,12 +350,3 @@ def _one_of(found: set[str], file: str) -> str:
         some = ", ".join(sorted(found)[:5])
         raise ConfigError(f"{file} names {len(found)} files: {some}. Name one of them.")
     return found.pop()
-
-
-def _last(table: Table) -> int:
-    """Number of the last plan that committed to a table."""
-    if not table.exists():
-        return -1
-    table.refresh()
-    last = table.last(APPLICATION)
-    return -1 if last is None else last

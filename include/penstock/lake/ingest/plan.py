@@ -123,6 +123,15 @@ class Plan:
         }
 
 
+def last_plan(table: Table) -> int:
+    """Number of the last plan that committed to a table; -1: none has."""
+    if not table.exists():
+        return -1
+    table.refresh()
+    last = table.last(APPLICATION)
+    return -1 if last is None else last
+
+
 def require_kind(row: dict[str, Any], place: str, *, answers: bool) -> None:
     """See that a log stays what it is.
 

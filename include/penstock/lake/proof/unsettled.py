@@ -19,7 +19,7 @@ from penstock.core.step import StepSpec
 from penstock.core.window import instant
 from penstock.lake.history.position import DONE, position, start_of
 from penstock.lake.ingest.origins import take_all, waiting_of
-from penstock.lake.ingest.plan import APPLICATION
+from penstock.lake.ingest.plan import last_plan
 from penstock.lake.ingest.reading import SourceError
 from penstock.lake.log.blocks import next_block
 from penstock.lake.over.taken import taken_at
@@ -107,9 +107,9 @@ def overdue_plans(tables: Tables, now: datetime, why: str | None) -> list[Fault]
         why: nothing is taken, as the stream says.
     """
     plans, blocks = Table(tables.plans()), Table(tables.blocks())
-    names, later = ["number", "arrived_at", "positions"], pc.field("number") > _sealed(blocks)
+    names, later = ["number", "arrived_at", "positions"], pc.field("number") > last_plan(blocks)
     rows = read_table(plans, names, later).sort_by("number").to_pylist()
-    done = _sealed(blocks)  # once more: what is sealed meanwhile is not overdue
+    done = last_plan(blocks)  # once more: what is sealed meanwhile is not overdue
     found = []
     for row in rows:
         if row["number"] > done and row["arrived_at"] < now - OVERDUE:
@@ -120,15 +120,6 @@ def overdue_plans(tables: Tables, now: datetime, why: str | None) -> list[Fault]
     if why is not None:
         found.append(Fault("waiting source", {}, {"read": "soon"}, {"says": why}))
     return found
-
-
-def _sealed(blocks: Table) -> int:
-    """Number of the last plan that is sealed; -1: none is."""
-    if not blocks.exists():
-        return -1
-    blocks.refresh()
-    last = blocks.last(APPLICATION)
-    return -1 if last is None else last
 
 
 def untaken(tables: Tables, pipeline: Pipeline, now: datetime) -> list[Fault]:
