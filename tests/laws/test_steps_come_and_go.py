@@ -151,15 +151,21 @@ def test_what_comes_and_goes_is_not_noticed_by_the_others(tmp_path: Path) -> Non
     assert timely_answers(lake.tables, other.step).num_rows
 
 
-def test_a_step_that_begins_anew_within_a_micro_batch_ends_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its own rows of that micro-batch are another generation's, and nobody else's fault."""
-    lake = log_of(tmp_path)
+def two_that_run(home: Path) -> tuple[Lake, Lake, LocalQuery]:
+    """A log with a guest, all of whose records wait; a micro-batch of its query takes a block."""
+    lake = log_of(home)
     other = guest(lake, "g", "codes")
     query = lake.query(blocks=1, steps=[lake.step, other.step])
     for number in range(FILES):
         arrives(lake, number)
+    return lake, other, query
+
+
+def test_a_step_that_begins_anew_within_a_micro_batch_ends_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own rows of that micro-batch are another generation's, and nobody else's fault."""
+    lake, other, query = two_that_run(tmp_path)
     write, fenced = StepSink.write, list[int]()
 
     def begins_anew(sink: StepSink, *written: Any) -> dict[str, Any]:
@@ -184,11 +190,7 @@ def test_a_step_begins_anew_behind_what_is_on_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever looked has seen it sealed: a feed, or a correction that is planned up to there."""
-    lake = log_of(tmp_path)
-    other = guest(lake, "g", "codes")
-    query = lake.query(blocks=1, steps=[lake.step, other.step])
-    for number in range(FILES):
-        arrives(lake, number)
+    lake, other, query = two_that_run(tmp_path)
     query.work()
     fence, end, waits, anew = StepSink._fence, StepSink.end, Event(), list[Thread]()
 

@@ -1,7 +1,7 @@
 """All pipeline files of a folder: those that are valid, and every problem of those that are not."""
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -30,6 +30,9 @@ from penstock.core.side import SideTable
 from penstock.core.step import ONLY, StepSpec
 from penstock.core.version import pipeline_of
 from penstock.core.window import micros
+
+SUFFIXES = (".yaml", ".yml")
+"""Of pipeline files."""
 
 
 class UnknownPipelineError(ConfigError):
@@ -101,8 +104,7 @@ class Catalog:
             else:
                 pipelines.extend(found)
         there = {path.stem for path in paths}
-        asked = {each.source.pipeline for each in pipelines if isinstance(each, Guest)} - there
-        logs = tuple(log for name in sorted(asked) if (log := gone(name)) is not None)
+        logs = gone_logs(pipelines, there, gone)
         pipelines, astray = linked([*pipelines, *logs])
         mine = tuple(pipeline for pipeline in pipelines if pipeline.path.stem in there)
         return cls(mine, (*errors, *astray), logs=logs)
@@ -161,9 +163,23 @@ class Catalog:
         return self.pipeline(min(here, key=lambda name: (name != log, name), default=log), digest)
 
 
+def gone_logs(
+    pipelines: Iterable[Pipeline], there: Set[str], gone: Callable[[str], Pipeline | None]
+) -> tuple[Pipeline, ...]:
+    """Logs on which some pipelines stand, and that no file says any more.
+
+    Args:
+        pipelines: that may stand on others.
+        there: names that need not be asked for.
+        gone: as of ``Catalog.read``.
+    """
+    asked = {each.source.pipeline for each in pipelines if isinstance(each, Guest)} - there
+    return tuple(log for name in sorted(asked) if (log := gone(name)) is not None)
+
+
 def files_in(folder: Path) -> list[Path]:
     """The pipeline files of a folder; hidden ones are an editor's, or half written."""
-    every = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    every = sorted(file for suffix in SUFFIXES for file in folder.glob(f"*{suffix}"))
     return [file for file in every if not file.name.startswith(".")]
 
 

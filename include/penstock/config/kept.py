@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.config.catalog import Catalog, file_state, files_in, read_file, read_pipeline
-from penstock.config.guest import Guest
+from penstock.config.catalog import Catalog, file_state, gone_logs, read_file, read_pipeline
 from penstock.config.held import waiting
 from penstock.config.linked import LinkedPipeline
 from penstock.config.links import linked
@@ -89,10 +88,9 @@ def _whole(settings: Settings, read: Catalog) -> tuple[Catalog, list[Pipeline]]:
 
 def _logs(settings: Settings, read: Catalog, former: Iterable[Pipeline]) -> tuple[Pipeline, ...]:
     """On which pipelines stand, and no file says any more; also by former definitions."""
-    there = {file.stem for file in files_in(settings.pipelines)} | {log.name for log in read.logs}
-    asked = {each.source.pipeline for each in former if isinstance(each, Guest)} - there
-    more = (log for name in sorted(asked) if (log := _gone(settings, name)) is not None)
-    return (*read.logs, *more)
+    there = {pipeline.path.stem for pipeline in read.pipelines}
+    there |= {problem.path.stem for problem in read.errors} | {log.name for log in read.logs}
+    return (*read.logs, *gone_logs(former, there, lambda name: _gone(settings, name)))
 
 
 def _held(settings: Settings, read: Catalog, others: Sequence[Pipeline]) -> dict[str, Pipeline]:

@@ -126,9 +126,10 @@ def revise(
         block: its first one; others may follow.
         at: when it was planned; plans follow each other at one instant where a clock stepped back.
     """
+    said = decisions_of(table, owner)
     for n, (ratio, seq) in enumerate(zip((WHOLE, 0), span, strict=True)):
-        instant = _after(decisions_of(table, owner), at)
-        row = _row(owner, block + n, SHED, held_from(str(ratio), seq), REVISED, instant)
+        row = _row(owner, block + n, SHED, held_from(str(ratio), seq), REVISED, _after(said, at))
+        said.append(row)
         table.append(_rows(table, row), f"{ADOPTED}:{owner}", 2 * plan + n)
 
 

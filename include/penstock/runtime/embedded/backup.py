@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from penstock.config.catalog import SUFFIXES
 from penstock.config.kept import read_files
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shares_file, shares_in
@@ -188,7 +189,7 @@ def _say_changed(manifest: Manifest, folder: Path, pipelines: Path, out: Console
     """Pipeline files are written by hand, so they are never overwritten: a person compares."""
     for kept in manifest.pipelines:
         now = pipelines / kept.path
-        if now.suffix not in {".yaml", ".yml"}:
+        if now.suffix not in SUFFIXES:
             continue
         if now.is_file() and summed(now, kept.path) == kept:
             continue

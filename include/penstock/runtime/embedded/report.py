@@ -152,8 +152,8 @@ def _show_streams(folder: Path, clock: Clock, console: Console) -> None:
     narrow = console.width < NARROW
     shown = table("log", "state", *figures, *["steps"] * (not narrow), right=figures,
                   title="Streams")  # fmt: skip
-    for column in shown.columns[1:6]:
-        column.no_wrap = True
+    for column in shown.columns:
+        column.no_wrap = column.header not in {"log", "steps"}
     said: list[tuple[object, str, str]] = []
     for name in names:
         known = control.status(StreamPaths(folder, name), clock)

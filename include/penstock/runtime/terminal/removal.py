@@ -75,9 +75,9 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     paths = StreamPaths(settings.streams, name)
     if not which_of(name):  # a version leaves what runs by itself
         _refuse_if_running(paths, found)
-    if found.empty and found.config is None:
-        raise UnknownPipelineError(name, tuple(p.name for p in read_files(settings).pipelines))
     if found.empty:
+        if found.config is None:
+            raise UnknownPipelineError(name, tuple(p.name for p in read_files(settings).pipelines))
         out.print(f"Nothing to remove: {name} has written nothing.", soft_wrap=True)
         _show_what_stays(found, name, out)
         return 0
