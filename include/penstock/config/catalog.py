@@ -228,9 +228,23 @@ def read_pipeline(
         path: the file.
         copy: a file that holds what that one held.
         name: of the pipeline; empty: that of the file itself.
+
+    Raises:
+        OSError: the copy cannot be read.
     """
     found, problems = read_file(path, copy)
     return next((each for each in found if each.name == (name or path.stem)), None), problems
+
+
+def read_copy(path: Path, copy: Path, name: str) -> Pipeline | None:
+    """One pipeline of a file as a copy holds it; none: there is no such copy, or it has problems.
+
+    Raises:
+        OSError: it is there, and cannot be read.
+    """
+    with suppress(FileNotFoundError):
+        return read_pipeline(path, copy, name)[0]
+    return None
 
 
 def read_file(path: Path, copy: Path | None = None) -> tuple[list[Pipeline], list[ConfigProblem]]:
@@ -239,6 +253,9 @@ def read_file(path: Path, copy: Path | None = None) -> tuple[list[Pipeline], lis
     Args:
         path: the file that names the pipeline.
         copy: a file that holds what that one held.
+
+    Raises:
+        OSError: the copy cannot be read.
     """
     try:
         file = read_yaml(path, copy)

@@ -8,7 +8,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.config.catalog import Catalog, file_state, gone_logs, read_file, read_pipeline
+from penstock.config.catalog import (
+    Catalog,
+    file_state,
+    gone_logs,
+    read_copy,
+    read_file,
+    read_pipeline,
+)
 from penstock.config.held import waiting
 from penstock.config.linked import LinkedPipeline
 from penstock.config.links import linked
@@ -74,15 +81,14 @@ def _in_force(settings: Settings) -> Catalog:
 
 def _whole(settings: Settings, read: Catalog) -> tuple[Catalog, list[Pipeline]]:
     """What valid files say, and what stands in for the others: a file is valid as a whole."""
-    valid = {pipeline.name: pipeline for pipeline in read.pipelines}
-    standing_in = list[Pipeline]()
-    for path in sorted({problem.path for problem in read.errors}):
+    wrong = sorted({problem.path for problem in read.errors})
+    stay = tuple(pipeline for pipeline in read.pipelines if pipeline.path not in wrong)
+    taken, standing_in = {pipeline.name for pipeline in stay}, list[Pipeline]()
+    for path in wrong:
         for name in _once_valid(settings, path):
-            said = valid.get(name)
-            if (said is None or said.path == path) and (former := _kept(settings, path, name)):
-                valid[name] = former
+            if name not in taken and (former := _kept(settings, path, name)):
+                taken.add(name)
                 standing_in.append(former)
-    stay = tuple(pipeline for pipeline in read.pipelines if valid[pipeline.name] is pipeline)
     return replace(read, pipelines=stay), standing_in
 
 
@@ -236,11 +242,11 @@ def _folder(settings: Settings) -> Path:
 
 
 def _kept(settings: Settings, path: Path, name: str) -> Pipeline | None:
-    copy = kept_file(settings, name)
-    return read_pipeline(path, copy, name)[0] if copy.is_file() else None
+    return read_copy(path, kept_file(settings, name), name)
 
 
 def _once_valid(settings: Settings, path: Path) -> list[str]:
     """Names of the pipelines that a file was when it last was valid."""
-    copy = kept_file(settings, path.stem)
-    return [each.name for each in read_file(path, copy)[0]] if copy.is_file() else []
+    with suppress(FileNotFoundError):
+        return [each.name for each in read_file(path, kept_file(settings, path.stem))[0]]
+    return []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.config.answers import OverAnswers
-from penstock.config.catalog import read_pipeline
+from penstock.config.catalog import read_copy
 from penstock.config.linked import LinkedPipeline
 from penstock.config.links import link_to
 from penstock.config.pipeline import Pipeline
@@ -36,18 +36,22 @@ def versions(
         for which in (NEXT, FORMER):
             file = definition_in(folder, version_of(pipeline.name, which))
             if file.is_file() if which == FORMER else is_built(folder, pipeline):
-                one = read_pipeline(pipeline.path, file, pipeline.name)[0]
+                one = read_copy(pipeline.path, file, pipeline.name)
                 if one is not None and not [*link_to(one, ready)] and fits(one, pipeline):
                     found.append(one.beside(pipeline, file.stem))
     return found
 
 
 def is_built(folder: Path, pipeline: Pipeline) -> bool:
-    """Whether what a pipeline's file says now was let be built beside it, or was taken back."""
+    """Whether what a pipeline's file says now was let be built beside it, or was taken back.
+
+    Raises:
+        OSError: one of both cannot be read: an edit would be in force that nobody approved.
+    """
     file = definition_in(folder, version_of(pipeline.name, NEXT))
     if not file.is_file():
         return False
-    built, said = (read_pipeline(pipeline.path, copy, pipeline.name)[0] for copy in (file, None))
+    built, said = (read_copy(pipeline.path, it, pipeline.name) for it in (file, pipeline.path))
     return built is not None and said is not None and built.said == said.said
 
 

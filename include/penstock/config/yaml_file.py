@@ -45,6 +45,8 @@ def read_yaml(path: Path, copy: Path | None = None) -> YamlFile:
 
     Raises:
         Unreadable: it is no mapping.
+        OSError: the copy cannot be read. That is no problem of the file, and may pass: who took it
+            for one would let go of a definition that is in force.
     """
     try:
         text = (copy or path).read_text(encoding="utf-8")
@@ -69,6 +71,8 @@ def read_yaml(path: Path, copy: Path | None = None) -> YamlFile:
         said = "is nested too deeply, or holds itself"
         raise Unreadable(ConfigProblem(path, 1, "yaml", said, "Mend the YAML")) from None
     except (OSError, ValueError, TypeError, yaml.YAMLError) as broken:
+        if copy is not None and isinstance(broken, OSError):
+            raise
         said = f"cannot be read: {broken}"
         raise Unreadable(ConfigProblem(path, 1, "file", said, "Mend the file")) from broken
 

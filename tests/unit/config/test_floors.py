@@ -157,9 +157,10 @@ def test_a_guest_may_have_floors(tmp_path: Path) -> None:
 class Kept:
     """What is in force of a folder of files."""
 
-    def __init__(self, home: Path, *, approve: bool = False) -> None:
+    def __init__(self, home: Path, *, approve: bool = False, text: str = ONE) -> None:
+        home.mkdir(exist_ok=True)
         self.settings = Settings(home=home / "home", pipelines=home / "files", approve=approve)
-        self.write(ONE)
+        self.write(text)
 
     def write(self, text: str) -> Catalog:
         read(self.settings.pipelines, text)
@@ -182,6 +183,21 @@ def test_all_floors_stay_in_force_while_the_file_has_problems(tmp_path: Path) ->
     kept.write(ONE[:RUSH])
     found = kept.write(ONE[:RUSH].replace("event_time", "event_tme"))
     assert found.standing_in == {"gates"}, "what was taken out of the file is meant to be gone"
+
+
+WEEK = "  week: {from: heavy, window: {size: P7D}, measures: {heavy: max(heavy)}}\n"
+
+
+def test_nothing_of_a_file_with_problems_is_in_force_that_was_not_before(tmp_path: Path) -> None:
+    kept, typo = Kept(tmp_path / "known"), ONE.replace("max(most)", "max(mst)")
+    for _ in range(2):
+        found = kept.write(typo + WEEK)
+        assert [each.name for each in found.pipelines] == EVERY
+    fresh = Kept(tmp_path / "fresh", text=typo)
+    for _ in range(2):
+        found = fresh.write(typo)
+        assert found.pipelines == ()
+        assert len(found.errors) == 1
 
 
 def test_an_edit_of_a_floor_waits_and_is_built_beside_it(tmp_path: Path) -> None:
