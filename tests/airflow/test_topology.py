@@ -233,7 +233,7 @@ def test_the_page_draws_who_shares_what_and_how_it_is(files: Path) -> None:
     (x, y), (u, v) = named(found, "minute", 1).left(1), named(found, "rush", 0).right(1)
     assert (taken.split(" ")[0], taken.split(" ")[-1]) == (f"M{x},{y}", f"{u},{v}")
     page = views().get_template("topology.html").render(view=found)
-    assert page.count('marker-end="url(#arrow)"') == 1
+    assert page.count('marker-end="url(#arrow-rests)"') == page.count('id="arrow-rests"') == 1
     assert page.count("<rect") == len(found.boxes) == 9
     assert "no room" in page
 
