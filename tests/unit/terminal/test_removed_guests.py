@@ -11,6 +11,8 @@ from penstock.config.kept import catalog_in_force, keep
 from penstock.config.settings import Settings
 from penstock.config.shares import Shares, changing, remember, shared, shares_of
 from penstock.lake.history.generation import generations
+from penstock.lake.history.plans import CorrectionPlan, plans
+from penstock.lake.history.position import BACKFILL, position
 from penstock.lake.history.standing import answers_in_force, ever_run, left_behind, notes
 from penstock.lake.storage.remove import stored
 from penstock.runtime.streams.control import take_lock
@@ -86,6 +88,52 @@ def test_one_that_comes_again_begins_anew_and_answers_all(tmp_path: Path) -> Non
     other.check()
     assert other.in_force() == before
     assert [g.epoch for g in generations(other.tables, other.step)] == [0, 1, 2]
+
+
+def late_comer(home: Path) -> tuple[Lake, Lake, Settings]:
+    """A guest that came to a log with records, and has answered its past."""
+    lake = log_of(home)
+    lake.query()
+    write_jsonl(home / "live" / "0.jsonl", ROWS)
+    lake.ingest()
+    lake.query().run()
+    other = guest(lake, "g", "codes")
+    past_of(lake, other)
+    return lake, other, Settings(home=home, pipelines=home / "files")
+
+
+def past_of(lake: Lake, other: Lake) -> CorrectionPlan:
+    """A guest is started, and answers its past; the plan of that."""
+    lake.query(steps=[lake.step, other.step]).run()
+    other.correct()
+    plan = plans(other.tables, other.step)[0][0]
+    assert plan.reason == BACKFILL
+    return plan
+
+
+def test_one_that_came_late_and_comes_again_answers_its_past_once_more(tmp_path: Path) -> None:
+    lake, other, settings = late_comer(tmp_path)
+    before = other.in_force()
+    assert before
+    for _ in range(2):
+        removed(settings, "g")
+        assert past_of(lake, other).base is None, "what it had answered went with it"
+        other.check()
+        at = position(other.tables, other.step)
+        assert at is not None
+        assert not at.owes
+        assert other.in_force() == before
+
+
+def test_what_it_has_answered_since_it_came_again_holds_on(tmp_path: Path) -> None:
+    lake, other, settings = late_comer(tmp_path)
+    before = other.in_force()
+    removed(settings, "g")
+    since = past_of(lake, other)
+    past_of(lake, guest(lake, "g", "codes", window={"size": "PT7M"}))
+    assert past_of(lake, other).base == since.number
+    other.check()
+    assert other.in_force() == before
 
 
 def test_what_others_share_stays_until_they_go_too(tmp_path: Path) -> None:

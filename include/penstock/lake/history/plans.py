@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from penstock.core.step import StepSpec
 from penstock.core.window import BEGINNING
-from penstock.lake.history.generation import Generation, current
+from penstock.lake.history.generation import Generation, current, generations
 from penstock.lake.history.position import BACKFILL, DONE, LATE, PLANNED
 from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
@@ -127,12 +127,15 @@ def history_before(tables: Tables, step: StepSpec, epoch: Generation) -> dict[st
     """The plan whose answers hold on in an epoch; none: there is none.
 
     A finished history of the same definition is right for every window that had closed then and
-    that no later record touched, whatever came between, unless the epoch's watermark stands lower.
+    that no later record touched, whatever came between, unless the epoch's watermark stands lower,
+    or the step was removed since: its answers went then, what was planned and done stays here.
     """
+    removed = max((g.number for g in generations(tables, step) if not g.fingerprint), default=-1)
     done = {r["plan"] for r in rows_in(tables, step, DONE)}
     fits = [
         r for r in rows_in(tables, step, PLANNED)
         if r["reason"] == BACKFILL and r["plan"] in done and r["fingerprint"] == step.fingerprint
         and r["through_seq"] <= epoch.seq and r["watermark_us"] <= epoch.state.watermark
+        and r["epoch"] > removed
     ]  # fmt: skip
     return max(fits, key=lambda r: (r["through_seq"], r["watermark_us"], r["plan"]), default=None)
