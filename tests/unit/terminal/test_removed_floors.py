@@ -18,6 +18,8 @@ from penstock.lake.ingest.door import Door
 from penstock.lake.ingest.through import run_through
 from penstock.lake.log.blocks import LIVE, newest_seq
 from penstock.lake.over.feed import Feed
+from penstock.lake.storage import remove
+from penstock.lake.storage.remove import stored
 from penstock.lake.storage.spec import logs_in
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.streams.links import link
@@ -220,6 +222,35 @@ def test_a_run_that_an_edit_has_left_goes_with_its_pipeline(settings: Settings) 
     assert {share.run for share in shares_of(settings).runs if share.log == "gates"} == {"minute"}
     assert "minute.2 in " in removed(settings, "gates")
     assert ever_run(tables) == ["minute"], "trucks has that"
+
+
+@pytest.mark.parametrize("gone", [0, 3])
+def test_a_run_that_an_edit_has_left_is_found_again_where_its_removal_was_killed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, gone: int
+) -> None:
+    below = STEPS[: STEPS.index("  hour")]
+    (settings.pipelines / "trucks.yaml").write_text(GUEST + below % 1)
+    for slack in (1, 2, 1):
+        (settings.pipelines / "gates.yaml").write_text(LOG + below % slack)
+        runs(settings)
+    tables, places = Tables(settings.lake_uri, "gates"), list[str]()
+
+    def die_in_the_middle(of: Tables, uri: str) -> None:
+        places.append(uri)
+        if len(places) > gone:
+            raise KeyboardInterrupt
+        delete(of, uri)
+
+    delete = remove._delete
+    with monkeypatch.context() as killed:
+        killed.setattr(remove, "_delete", die_in_the_middle)
+        with pytest.raises(KeyboardInterrupt):
+            removed(settings, "gates")
+    assert ever_run(tables) == ["minute"], "nobody says any more that it ran"
+    assert stored(tables, ("minute.2",)).files > 0
+    assert "minute.2 in " in removed(settings, "gates")
+    assert stored(tables, ("minute.2",)).files == 0
+    assert stored(tables, ("minute",)).files > 0, "trucks has that"
 
 
 def test_it_is_not_removed_while_a_log_of_it_runs(settings: Settings) -> None:

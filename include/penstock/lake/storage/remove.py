@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import pyarrow.fs
 
 from penstock.core.errors import ConfigError
-from penstock.lake.storage.spec import opened
+from penstock.lake.storage.spec import folders_in, opened
 from penstock.lake.storage.tables import Tables
 
 OF_A_STEP = ("answers", "merged", "late", "excluded", "control", "coverage")
 """Tables of which each step has one of its own."""
+APART = "apart-"
+"""Before the id of a step that has a query of its own, in the name of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,15 @@ def stored(tables: Tables, steps: Collection[str] | None = None) -> Stored:
     return Stored(tables.uri(), len(sizes), sum(sizes))
 
 
+def steps_in(tables: Tables) -> set[str]:
+    """Ids of the steps that have something of their own there, whatever became of them."""
+    found = set[str]()
+    for table in OF_A_STEP:
+        found |= folders_in(tables.uri(table))
+    apart = (each for each in folders_in(tables.checkpoint()) if each.startswith(APART))
+    return found | {each.removeprefix(APART) for each in apart}
+
+
 def remove_tables(tables: Tables, steps: Collection[str] | None = None) -> None:
     """Delete the folder, or what some steps have in it; nothing there is no error.
 
@@ -51,7 +62,7 @@ def _places(tables: Tables, steps: Collection[str] | None) -> list[str]:
     if steps is None:
         return [tables.uri()]
     own = [tables.uri(table, step) for step in sorted(steps) for table in OF_A_STEP]
-    return [*own, *(tables.checkpoint(f"apart-{step}") for step in sorted(steps))]
+    return [*own, *(tables.checkpoint(f"{APART}{step}") for step in sorted(steps))]
 
 
 def _delete(tables: Tables, uri: str) -> None:

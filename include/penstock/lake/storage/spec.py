@@ -65,7 +65,11 @@ def opened(place: str) -> tuple[pa.fs.FileSystem, str]:
 
 def logs_in(lake: str) -> list[str]:
     """Names of the logs in a lake: its folders, but for those of no pipeline."""
-    filesystem, root = opened(lake)
+    return sorted(name for name in folders_in(lake) if name[0].isalpha())
+
+
+def folders_in(place: str) -> set[str]:
+    """Names of the folders in a place; none, if it is not there."""
+    filesystem, root = opened(place)
     found = filesystem.get_file_info(pa.fs.FileSelector(root, allow_not_found=True))
-    folders = (each.base_name for each in found if each.type is pa.fs.FileType.Directory)
-    return sorted(name for name in folders if name[0].isalpha())
+    return {each.base_name for each in found if each.type is pa.fs.FileType.Directory}

@@ -15,7 +15,7 @@ from penstock.config.shares import Shares, shares_of
 from penstock.core.errors import ConfigError
 from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
 from penstock.lake.history.standing import ever_run, named_after
-from penstock.lake.storage.remove import Stored, stored
+from penstock.lake.storage.remove import Stored, steps_in, stored
 from penstock.lake.storage.spec import logs_in
 from penstock.lake.storage.tables import Tables
 
@@ -188,8 +188,9 @@ def _parts(
     for folder in sorted({*logs_in(lake), *stood}):
         tables, here = Tables(lake, folder), [each for each in shares.runs if each.log == folder]
         runs, own = {share.run for share in here if share.pipeline in mine}, folder == name
-        ran = (run for run in ever_run(tables) if named_after(run) == ("" if own else name))
-        steps = sorted({*ran, *runs})  # one that is over already may have tables still
+        ran = {*ever_run(tables), *steps_in(tables)}  # one that is over may have tables still
+        left = (run for run in ran if named_after(run) == ("" if own else name))
+        steps = sorted({*left, *runs})
         once = {each.pipeline for each in shares.logs if each.log == folder} & others.keys()
         mates = folder in others.values() or (once and not own)
         if (own or folder in stood) and not stays and not mates:
