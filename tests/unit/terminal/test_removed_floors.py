@@ -253,6 +253,52 @@ def test_a_run_that_an_edit_has_left_is_found_again_where_its_removal_was_killed
     assert stored(tables, ("minute",)).files > 0, "trucks has that"
 
 
+def lacks_a_column(settings: Settings) -> None:
+    """Who stands on ``gates`` fits neither as its file says nor as it said."""
+    text = (LOG + STEPS[: STEPS.index("  hour")] % 1).replace("site", "place")
+    (settings.pipelines / "gates.yaml").write_text(text)
+    assert [each.name for each in catalog_in_force(settings).pipelines] == ["gates"]
+
+
+def test_a_log_of_answers_stays_for_a_floor_that_is_out_of_force_for_a_moment(
+    settings: Settings,
+) -> None:
+    tables, former = Tables(settings.lake_uri, "gates-minute"), settings.pipelines / "gates.yaml"
+    before = former.read_text()
+    lacks_a_column(settings)
+    told = removed(settings, "gates-minute")
+    assert "Its log stays, as its file says it: trucks-minute stand on it" in told
+    assert ever_run(tables) == ["trucks-minute.hour"]
+    assert stand(settings) == {("gates-minute", "trucks-minute")}
+    former.write_text(before)
+    assert catalog_to_run(settings).pipeline("trucks-minute").log == "gates-minute"
+
+
+def test_a_log_stays_for_a_guest_that_is_out_of_force_for_a_moment(settings: Settings) -> None:
+    for name, head, slack in (("gates", LOG, 1), ("trucks", GUEST, 2)):
+        below = head + STEPS[: STEPS.index("  hour")] % slack
+        (settings.pipelines / f"{name}.yaml").write_text(below)
+    runs(settings)
+    removed(settings, "trucks-minute")
+    lacks_a_column(settings)
+    assert "Its log stays, as its file says it: trucks stand on it" in removed(settings, "gates")
+    assert ever_run(Tables(settings.lake_uri, "gates")) == ["trucks.minute"]
+    (settings.pipelines / "trucks.yaml").unlink()
+    assert "with its checkpoints" in removed(settings, "gates")
+
+
+def test_a_former_log_stays_while_nobody_can_tell_who_stands_on_it(settings: Settings) -> None:
+    for name, size in (("gates", 4), ("trucks", 8)):
+        write(settings, name, 2, size)
+        runs(settings)
+    assert ("gates-minute~2", "trucks-minute") in stand(settings)
+    lacks_a_column(settings)
+    with pytest.raises(StoodOnError, match="mended, trucks-minute goes on"):
+        removed(settings, "gates-minute~2")
+    (settings.pipelines / "trucks.yaml").unlink()
+    removed(settings, "gates-minute~2")
+
+
 def test_it_is_not_removed_while_a_log_of_it_runs(settings: Settings) -> None:
     host = StreamPaths(settings.streams, "gates-minute")
     assert link(host, "trucks-minute")

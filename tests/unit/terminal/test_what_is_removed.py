@@ -56,6 +56,57 @@ def test_what_answers_are_taken_of_stays_while_a_file_has_problems(tmp_path: Pat
         to_be_removed(settings, "gates")
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_answers_stay_that_one_is_made_of_which_is_out_of_force_for_a_moment(
+    tmp_path: Path, *, kept: bool
+) -> None:
+    settings = settings_in(tmp_path)
+    gates, rush = LOG % "gates" + MINUTE % 1, OVER % "gates" + RUSH
+    says(settings, gates=gates, rush=rush)
+    if not kept:
+        kept_file(settings, "rush").unlink()
+    says(settings, gates=gates.replace("gate]", "lane]").replace("gate:", "lane:"))
+    says(settings, rush=rush.replace("minute", "hour"))
+    assert [each.name for each in catalog_in_force(settings).pipelines] == ["gates"]
+    with pytest.raises(StoodOnError, match=r"what rush is made of.*mended, rush goes on"):
+        to_be_removed(settings, "gates")
+    (settings.pipelines / "rush.yaml").unlink()
+    assert to_be_removed(settings, "gates").ends == ["gates"]
+
+
+def test_who_never_had_anything_keeps_nothing(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    says(settings, gates=LOG % "gates" + MINUTE % 1, trucks=GUEST % "gates" + MINUTE.replace(
+        "gate", "lane") % 1)  # fmt: skip
+    found = to_be_removed(settings, "gates")
+    assert (found.stays, found.ends) == ((), ["gates"])
+
+
+def test_a_log_stays_for_a_guest_of_which_only_its_runs_are_known(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    says(settings, gates=LOG % "gates" + MINUTE % 1, trucks=GUEST % "gates" + MINUTE % 2)
+    (settings.home / "lake" / "gates").mkdir(parents=True)
+    kept_file(settings, "trucks").unlink()
+    says(settings, trucks=GUEST % "gates" + TYPO)
+    found = to_be_removed(settings, "gates")
+    assert (found.stays, found.ends) == (("trucks",), [])
+
+
+def test_a_run_stays_that_a_version_has_which_is_none_for_a_moment(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, approve=True)
+    trucks = GUEST % "gates" + MINUTE % 2
+    says(settings, gates=LOG % "gates" + MINUTE % 1, trucks=trucks)
+    edit = GUEST % "gates" + MINUTE % 1
+    says(settings, trucks=edit)
+    kept_file(settings, "trucks@next").write_text(edit)
+    catalog_to_run(settings)
+    (settings.home / "lake" / "gates" / "answers" / "minute").mkdir(parents=True)
+    for text in (edit, edit + TYPO):
+        (settings.pipelines / "trucks.yaml").write_text(text)
+        (part,) = to_be_removed(settings, "gates").parts
+        assert part.steps == (), "trucks@next has minute, too"
+
+
 def test_a_log_stays_for_whom_only_a_held_edit_takes_away(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, approve=True)
     says(settings, gates=LOG % "gates" + MINUTE % 1, trucks=GUEST % "gates" + MINUTE % 1)

@@ -18,17 +18,20 @@ from penstock.lake.history.standing import ever_run, named_after
 from penstock.lake.storage.remove import Stored, steps_in, stored
 from penstock.lake.storage.spec import logs_in
 from penstock.lake.storage.tables import Tables
+from penstock.runtime.terminal.out_of_force import out_of_force
 
 
 class StoodOnError(ConfigError):
     """A pipeline cannot be removed while others take its answers."""
 
-    def __init__(self, pipeline: str, others: Sequence[str]) -> None:
+    def __init__(self, pipeline: str, others: Sequence[str], absent: Sequence[str] = ()) -> None:
         self.pipeline, self.others = pipeline, tuple(others)
         super().__init__(
             f"{pipeline}: it is what {', '.join(others)} is made of, and nothing there could be"
             " corrected or audited without it. Remove that first, with its file or its steps"
-        )
+            + (f". Files have problems (penstock validate): mended, {', '.join(absent)} goes on"
+               if absent else "")
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +128,18 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
     mine = {name} & versions if which_of(name) else {name, *versions}
     if not mine or not re.fullmatch(PIPELINE_RULE, pipeline_of(name)):
         raise UnknownPipelineError(name, tuple(p.name for p in catalog.pipelines))
+    shares = shares_of(settings)
+    absent = [p for p in out_of_force(settings, in_force, shares) if p.name not in mine]
     said = (*catalog.pipelines, *in_force.pipelines)  # a former definition may be what runs
     direct = [p for p in said if name in stands_on(p)[:1]]
-    if above := sorted({p.name for p in direct if p.log != name}):
-        raise StoodOnError(name, above)
-    guests = tuple(sorted({p.name for p in direct}))
-    others = {p.name: p.log for p in in_force.every if p.name not in mine}
-    shares = shares_of(settings)
-    mates = tuple(sorted(each for each, log in others.items() if log == name))
+    above = {p.name for p in direct if p.log != name}
+    over = [p.name for p in absent if p.takes_answers(name)]
+    if above or over:
+        raise StoodOnError(name, sorted({*above, *over}), over)
+    guests = {p.name for p in direct} | {p.name for p in absent if p.is_guest_of(name)}
+    others: dict[str, Collection[str]] = {p.name: p.logs for p in absent}
+    others |= {p.name: {p.log} for p in in_force.every if p.name not in mine}
+    mates = (each for each, logs in others.items() if name in logs)
     parts = tuple(_parts(settings.lake_uri, name, mine, shares, others, stays=bool(guests)))
     ends = {part.log.pipeline for part in parts if part.steps is None}
     hosts = ends | ({name} - {part.log.pipeline for part in parts})
@@ -140,7 +147,7 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
     names = (*(f"{log}.*" for log in hosts), f"*.link.{name}")  # of a host that ended by itself
     return Removal(
         parts=parts,
-        stays=guests or mates,
+        stays=tuple(sorted(guests or mates)),
         shares=shares.of(mine, ends),
         reports=tuple(folder for folder in reports if folder.is_dir()),
         files=tuple(sorted({file for each in names for file in settings.streams.glob(each)})),
@@ -153,9 +160,11 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
 
 def of_a_former_log(settings: Settings, log: str) -> Removal:
     """A log of answers on which pipelines stood that have another one now."""
-    every, shares = catalog_in_force(settings).every, shares_of(settings)
-    if here := [each.name for each in every if each.log == log]:
-        raise StoodOnError(log, here)
+    in_force, shares = catalog_in_force(settings), shares_of(settings)
+    here = [each.name for each in in_force.every if each.log == log]
+    absent = [p.name for p in out_of_force(settings, in_force, shares) if log in p.logs]
+    if here or absent:
+        raise StoodOnError(log, [*here, *absent], absent)
     found = Removal(
         parts=(Part(Tables(settings.lake_uri, log), None),),
         stays=(),
@@ -166,7 +175,7 @@ def of_a_former_log(settings: Settings, log: str) -> Removal:
         definitions=(),
     )
     if not found.shares.logs:
-        raise UnknownPipelineError(log, tuple(each.name for each in every))
+        raise UnknownPipelineError(log, tuple(each.name for each in in_force.every))
     return found
 
 
@@ -175,7 +184,7 @@ def _parts(
     name: str,
     mine: Collection[str],
     shares: Shares,
-    others: Mapping[str, str],
+    others: Mapping[str, Collection[str]],
     *,
     stays: bool,
 ) -> Iterator[Part]:
@@ -185,6 +194,7 @@ def _parts(
     stood there once: if they say again what they said, they are back.
     """
     stood, found = {each.log for each in shares.logs if each.pipeline in mine}, False
+    stand = {log for logs in others.values() for log in logs}
     for folder in sorted({*logs_in(lake), *stood}):
         tables, here = Tables(lake, folder), [each for each in shares.runs if each.log == folder]
         runs, own = {share.run for share in here if share.pipeline in mine}, folder == name
@@ -192,7 +202,7 @@ def _parts(
         left = (run for run in ran if named_after(run) == ("" if own else name))
         steps = sorted({*left, *runs})
         once = {each.pipeline for each in shares.logs if each.log == folder} & others.keys()
-        mates = folder in others.values() or (once and not own)
+        mates = folder in stand or (once and not own)
         if (own or folder in stood) and not stays and not mates:
             yield Part(tables, None)
         elif own or steps or runs:
