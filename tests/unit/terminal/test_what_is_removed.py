@@ -7,11 +7,19 @@ import pytest
 from rich.console import Console
 
 from penstock.config.catalog import UnknownPipelineError
-from penstock.config.kept import catalog_in_force, catalog_to_run, keep, kept_file
+from penstock.config.kept import (
+    approve,
+    catalog_in_force,
+    catalog_to_run,
+    keep,
+    kept_file,
+    read_files,
+    take_back,
+)
 from penstock.config.settings import Settings
 from penstock.runtime.streams.links import link, linked, unlink
 from penstock.runtime.streams.paths import StreamPaths, take_lock
-from penstock.runtime.terminal.removal import StreamRunsError, remove_pipeline
+from penstock.runtime.terminal.removal import HoldsEditError, StreamRunsError, remove_pipeline
 from penstock.runtime.terminal.to_remove import StoodOnError, to_be_removed
 
 LOG = "source: {files: %s, format: jsonl}\ncolumns: {gate: string}\nevent_time: at\n"
@@ -148,8 +156,41 @@ def test_a_version_that_nobody_has_run_yet_goes(tmp_path: Path) -> None:
     version = kept_file(settings, "gates@next")
     version.write_bytes((settings.pipelines / "gates.yaml").read_bytes())
     assert [each.name for each in catalog_in_force(settings).versions] == ["gates@next"]
-    out = Console(file=io.StringIO())
+    before, out = meant(settings), Console(file=io.StringIO())
     assert remove_pipeline(settings, "gates@next", out, sure=True) == 0
     assert not version.exists()
+    assert meant(settings) == before, "the edit waits as before"
     with pytest.raises(UnknownPipelineError):
         remove_pipeline(settings, "gates@next", out, sure=True)
+
+
+def test_a_version_stays_while_it_alone_keeps_readers_from_what_was_taken_back(
+    tmp_path: Path,
+) -> None:
+    settings = settings_in(tmp_path, approve=True)
+    minute = MINUTE % 1
+    patient, one = minute.replace("PT10S", "PT20S"), LOG % "gates" + minute
+    says(settings, gates=one, trucks=GUEST % "gates" + minute)
+    says(settings, gates=LOG % "gates" + patient)
+    approve(settings, "gates", read_files(settings).pipeline("gates").digest)
+    says(settings, vans=GUEST % "gates" + patient)
+    take_back(settings, "gates")
+    says(settings)
+    before, out = meant(settings), Console(file=io.StringIO())
+    assert catalog_in_force(settings).held == {"gates"}
+    version = kept_file(settings, "gates@next")
+    with pytest.raises(HoldsEditError, match=r"gates.yaml.*Change the file back first"):
+        remove_pipeline(settings, "gates@next", out, sure=True)
+    assert version.is_file()
+    assert meant(settings) == before
+    says(settings, gates=one)
+    assert remove_pipeline(settings, "gates@next", out, sure=True) == 0
+    assert not version.exists()
+    assert meant(settings) == before
+
+
+def meant(settings: Settings) -> dict[str, str]:
+    """What each step in force means, and for how long it waits."""
+    every = catalog_in_force(settings).pipelines
+    return {f"{p.name}.{s.name}": f"{s.fingerprint} {s.slack.to_text()}"
+            for p in every for s in p.specs}  # fmt: skip

@@ -12,12 +12,13 @@ from rich.text import Text
 
 from penstock.config.catalog import UnknownPipelineError
 from penstock.config.feeds import AGAIN
-from penstock.config.kept import read_files
+from penstock.config.held import waiting
+from penstock.config.kept import catalog_in_force, kept_file, read_files
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shares_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
-from penstock.core.version import which_of
+from penstock.core.version import NEXT, pipeline_of, which_of
 from penstock.lake.history.registry import end_step
 from penstock.lake.storage.remove import remove_tables
 from penstock.runtime.streams import control
@@ -54,6 +55,18 @@ class ChangedMeanwhileError(ConfigError):
         )
 
 
+class HoldsEditError(ConfigError):
+    """A version cannot be removed while nothing else keeps an edit from being followed."""
+
+    def __init__(self, version: str, file: Path) -> None:
+        self.version, self.file = version, file
+        super().__init__(
+            f"{version}: without it readers would be switched to what {file} says, since nothing of"
+            " that is to be computed any more. Change the file back first, or trigger"
+            " apply__topology to approve it; then call this again."
+        )
+
+
 def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) -> int:
     """Remove what a pipeline wrote, after asking for its name.
 
@@ -69,6 +82,7 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
     Raises:
         UnknownPipelineError: neither a file nor anything written has this name.
         StreamRunsError: its stream host runs.
+        HoldsEditError: it is a version, and readers would be switched.
         ChangedMeanwhileError: others came to share what it has while it was asked.
     """
     found = _found(settings, name)
@@ -81,6 +95,8 @@ def remove_pipeline(settings: Settings, name: str, out: Console, *, sure: bool) 
         out.print(f"Nothing to remove: {name} has written nothing.", soft_wrap=True)
         _show_what_stays(found, name, out)
         return 0
+    if which_of(name) == NEXT:
+        _refuse_to_switch(settings, name)
     _show(found, out)
     if not sure and not _confirmed(name, out):
         out.print("Not confirmed: nothing was removed. Without asking: --yes")
@@ -111,6 +127,18 @@ def _refuse_if_running(paths: StreamPaths, found: Removal) -> None:
             raise StreamRunsError(paths.name, alive.state)
         elif is_held(host.driver_lock):
             raise StreamRunsError(paths.name, "running without its supervisor")
+
+
+def _refuse_to_switch(settings: Settings, version: str) -> None:
+    """An edit that was taken back waits by its version alone, if others have its past by now."""
+    name, in_force = pipeline_of(version), catalog_in_force(settings)
+    if name not in in_force.held:
+        return
+    edited, former = read_files(settings).pipeline(name), in_force.pipeline(name)
+    files = [edited if each.name == name else each for each in in_force.pipelines]
+    new = {each.name for each in files if not kept_file(settings, each.name).is_file()}
+    if not waiting(files, {name: former}, in_force.logs, shares_of(settings), new):
+        raise HoldsEditError(version, edited.path)
 
 
 def _leave(settings: Settings, found: Removal, name: str) -> None:
