@@ -9,7 +9,7 @@ from rich.console import Console
 
 from penstock.config.answers import OverAnswers
 from penstock.config.catalog import UnknownPipelineError
-from penstock.config.kept import catalog_in_force, catalog_to_run
+from penstock.config.kept import catalog_in_force, catalog_to_run, keep, kept_file
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.shares import shares_of
@@ -98,7 +98,7 @@ def test_a_log_of_answers_stays_while_anybody_else_stands_on_it(settings: Settin
     (settings.pipelines / "gates.yaml").write_text(LOG + STEPS[: STEPS.index("  hour")] % 1)
     told = removed(settings, "gates-minute")
     assert "hour in " in told
-    assert "Its log stays, as its file says it: trucks-minute stand on it" in told
+    assert "Its log stays, as its file last said it: trucks-minute stand on it" in told
     assert ever_run(tables) == ["trucks-minute.hour"]
     assert stand(settings) == {("gates-minute", "trucks-minute")}
     assert catalog_in_force(settings).of_log("gates-minute").name == "trucks-minute"
@@ -253,6 +253,27 @@ def test_a_run_that_an_edit_has_left_is_found_again_where_its_removal_was_killed
     assert stored(tables, ("minute",)).files > 0, "trucks has that"
 
 
+def test_what_a_file_that_is_gone_said_can_be_forgotten(settings: Settings) -> None:
+    """The log of another one went, and all that it had there."""
+    keep(settings, catalog_in_force(settings))
+    for name in ("trucks", "gates"):
+        (settings.pipelines / f"{name}.yaml").unlink()
+    for name in ("trucks-minute", "gates-minute", "gates"):
+        removed(settings, name)
+    assert str(kept_file(settings, "trucks")) in removed(settings, "trucks")
+    with pytest.raises(UnknownPipelineError):
+        removed(settings, "trucks")
+
+
+def test_the_file_that_says_a_floor_stays_while_it_has_problems(settings: Settings) -> None:
+    file = settings.pipelines / "gates.yaml"
+    file.write_text(file.read_text() + "oops: 1\n")
+    (settings.pipelines / "trucks.yaml").unlink()
+    removed(settings, "trucks-minute")
+    told = removed(settings, "gates-minute")
+    assert f"do not want that, delete its steps in {file}" in told
+
+
 def lacks_a_column(settings: Settings) -> None:
     """Who stands on ``gates`` fits neither as its file says nor as it said."""
     text = (LOG + STEPS[: STEPS.index("  hour")] % 1).replace("site", "place")
@@ -267,7 +288,7 @@ def test_a_log_of_answers_stays_for_a_floor_that_is_out_of_force_for_a_moment(
     before = former.read_text()
     lacks_a_column(settings)
     told = removed(settings, "gates-minute")
-    assert "Its log stays, as its file says it: trucks-minute stand on it" in told
+    assert "Its log stays, as its file last said it: trucks-minute stand on it" in told
     assert ever_run(tables) == ["trucks-minute.hour"]
     assert stand(settings) == {("gates-minute", "trucks-minute")}
     former.write_text(before)

@@ -250,7 +250,7 @@ def test_a_log_stays_when_its_own_pipeline_is_removed(tmp_path: Path) -> None:
     shares = {(share.pipeline, share.run) for share in shares_of(settings).runs}
     assert shares >= {("p", "s"), ("h", "s"), ("g", "g.s")}
     (settings.pipelines / "p.yaml").unlink()
-    assert "Its log stays, as its file says it: g, h stand on it" in removed(settings, "p")
+    assert "Its log stays, as its file last said it: g, h stand on it" in removed(settings, "p")
     assert ever_run(lake.tables) == ["g.s", "s"], "h has the run that p had"
     assert [share.pipeline for share in shares_of(settings).runs] == ["g", "h"]
     assert other.in_force() == before

@@ -216,6 +216,7 @@ def _show(found: Removal, out: Console) -> None:
                 what = f"{', '.join(part.steps)} in {there.uri}"
             rows.append(("tables", f"{what} ({much})"))
     rows += [("reports", str(folder)) for folder in found.reports]
+    rows += [("definition", str(file)) for file in found.forgotten]
     if found.files:
         first = found.files[0]
         rows.append(("stream", f"{count(len(found.files), 'file')} in {first.parent}"))
@@ -234,7 +235,8 @@ def _show_what_stays(found: Removal, name: str, out: Console) -> None:
             soft_wrap=True,
         )
     if found.stays:
-        said = f"Its log stays, as its file says it: {', '.join(found.stays)} stand on it."
+        says = "last said" if found.config is None else "says"
+        said = f"Its log stays, as its file {says} it: {', '.join(found.stays)} stand on it."
         out.print(said, soft_wrap=True)
     if not which_of(name) and AGAIN not in name:
         said = f"Airflow keeps the history of the DAGs of {name}; logs stay, too."

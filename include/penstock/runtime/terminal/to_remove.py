@@ -13,6 +13,7 @@ from penstock.config.model import PIPELINE_RULE
 from penstock.config.settings import Settings
 from penstock.config.shares import Shares, shares_of
 from penstock.core.errors import ConfigError
+from penstock.core.floor import file_of
 from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
 from penstock.lake.history.standing import ever_run, named_after
 from penstock.lake.storage.remove import Stored, steps_in, stored
@@ -77,10 +78,15 @@ class Removal:
     @property
     def empty(self) -> bool:
         """Whether nothing is there."""
-        there = any(file.exists() for file in self.definitions if which_of(file.stem))
-        if self.reports or self.files or self.shares != Shares() or there:
+        if self.reports or self.files or self.shares != Shares() or self.forgotten:
             return False
         return not any(part.stored.files for part in self.parts)
+
+    @property
+    def forgotten(self) -> tuple[Path, ...]:
+        """Definitions that are there, and that no file brings back."""
+        mine = (file for file in self.definitions if which_of(file.stem) or self.config is None)
+        return tuple(file for file in mine if file.exists())
 
     def is_still(self, shown: "Removal") -> bool:
         """Whether no log or run goes, or stays for others, that was not to when it was shown."""
@@ -122,8 +128,8 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
         StoodOnError: others take its answers.
     """
     catalog, in_force = read_files(settings), catalog_in_force(settings)
-    files = {p.name: p.path for p in catalog.pipelines}
-    files |= {e.path.stem: e.path for e in catalog.errors if e.path.stem not in files}
+    wrong = {e.path.stem: e.path for e in catalog.errors}
+    files = wrong | {p.name: p.path for p in catalog.pipelines}
     versions = {version_of(pipeline_of(name), which) for which in (NEXT, FORMER)}
     mine = {name} & versions if which_of(name) else {name, *versions}
     if not mine or not re.fullmatch(PIPELINE_RULE, pipeline_of(name)):
@@ -154,7 +160,7 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
         definitions=tuple(
             kept_file(settings, each) for each in sorted(mine) if not guests or each != name
         ),
-        config=files.get(name),
+        config=files.get(name, wrong.get(file_of(name))),
     )
 
 
