@@ -8,13 +8,14 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
-from penstock.config.catalog import UnknownPipelineError
+from penstock.config.catalog import Catalog, UnknownPipelineError
 from penstock.config.kept import state_in_force
 from penstock.core.errors import PenstockError
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
 from penstock.runtime.streams.links import link, linked, runs, unlink
 from penstock.runtime.streams.paths import StreamPaths
+from penstock.runtime.streams.reading import Reading, is_gone
 from penstock.runtime.streams.spec import StreamSpec
 from penstock.runtime.streams.stages import MEANS, Stage, stage_of
 from penstock_airflow import wiring
@@ -46,7 +47,7 @@ class StreamTrigger(BaseTrigger):
         self.poll_seconds = poll_seconds
         self._unwanted = threading.Event()
         self._told: object = None
-        self._files: object = None
+        self._reading = Reading()
         self._runs: list[str] = []
         self._stage: object = None
         self._digest: str | None = None
@@ -180,21 +181,35 @@ class StreamTrigger(BaseTrigger):
     def _spec(self) -> StreamSpec:
         """What should run: by the pipeline file as it is now, or as it was while it was valid."""
         files = state_in_force(wiring.settings())
-        if files != self._files:
+        if self._reading.is_due(files):
             try:
-                pipeline = wiring.catalog().pipeline(self.pipeline)
-                self._stream, self._digest = pipeline.log, pipeline.log_digest
-                self._runs, self._is_gone = [step.id for step in pipeline.specs], False
-                self._files, self._astray = files, ""
-            except UnknownPipelineError as gone:  # nobody may start it as it was
-                self._digest, self._is_gone = None, True
-                self._stay(gone)
-                self._files = files
-            except PenstockError as wrong:  # of a file beside them, perhaps: it is read again
+                self._reading.took(files, whole=not self._read().errors)
+            except (PenstockError, OSError) as wrong:  # perhaps it passes: it is read again
                 self._stay(wrong)
         return wiring.stream_spec(self._stream, self._digest)
 
-    def _stay(self, wrong: PenstockError) -> None:
+    def _read(self) -> Catalog:
+        """Take what the catalog says of the pipeline, or that it is gone.
+
+        Raises:
+            PenstockError, OSError: it does not say that now.
+        """
+        catalog = wiring.catalog()
+        try:
+            pipeline = catalog.pipeline(self.pipeline)
+        except UnknownPipelineError as unknown:  # nobody may start it as it was
+            self._digest, self._is_gone = None, False
+            self._is_gone = is_gone(wiring.settings(), catalog, self.pipeline)
+            if not self._is_gone:
+                raise
+            self._stay(unknown)
+        else:
+            self._stream, self._digest = pipeline.log, pipeline.log_digest
+            self._runs = [step.id for step in pipeline.specs]
+            self._is_gone, self._astray = False, ""
+        return catalog
+
+    def _stay(self, wrong: Exception) -> None:
         """Look at the host that it is linked to, until more is known."""
         if str(wrong) != self._astray:
             self.log.warning("stream %s goes on as it is: %s", self.pipeline, wrong)
