@@ -1,0 +1,99 @@
+"""Whose steps a stream host runs while files of pipelines cannot be read: those that it ran."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from penstock.config.catalog import Catalog
+from penstock.config.kept import catalog_to_run, keep, kept_file
+from penstock.config.settings import Settings
+from penstock.runtime.streams.linked import LinkedPipelines
+from penstock.runtime.streams.links import link, unlink
+from penstock.runtime.streams.paths import StreamPaths
+
+LOG = """
+source: {files: gates, format: jsonl}
+columns: {gate: string}
+event_time: at
+steps:
+  minute: {keys: [gate], window: {size: PT1M}, measures: {n: count(*)}, slack: {fixed: PT10S}}
+"""
+GUEST = """
+source: {pipeline: gates}
+steps:
+  hour: {keys: [gate], window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT10S}}
+"""
+MORE = GUEST.replace("  hour:", "  hours:")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Of a log and its guest, both kept and linked."""
+    found = Settings(home=tmp_path / "home", pipelines=tmp_path / "files")
+    found.pipelines.mkdir()
+    (found.pipelines / "gates.yaml").write_text(LOG)
+    (found.pipelines / "trucks.yaml").write_text(GUEST)
+    keep(found, read(found))
+    for name in ("gates", "trucks"):
+        link(StreamPaths(found.streams, "gates"), name)
+    return found
+
+
+def read(settings: Settings) -> Catalog:
+    return catalog_to_run(settings)
+
+
+def steps(runs: LinkedPipelines) -> dict[str, list[str]]:
+    return {pipeline.name: [*pipeline.steps] for pipeline in runs()}
+
+
+BOTH = {"gates": ["minute"], "trucks": ["hour"]}
+
+
+def test_they_go_on_and_are_read_again_once_the_disks_error_has_passed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.runtime.streams.reading.AGAIN_SECONDS", 0.0)
+    runs = LinkedPipelines(settings, read(settings).pipeline("gates"))
+    assert steps(runs) == BOTH
+    file, really = settings.pipelines / "trucks.yaml", Path.read_text
+    file.write_text(MORE)
+
+    def read_text(self: Path, encoding: str | None = None, errors: str | None = None) -> str:
+        if self in {file, kept_file(settings, "trucks")}:
+            raise OSError(errno.EIO, "Input/output error", str(self))
+        return really(self, encoding, errors)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", read_text)
+        assert steps(runs) == BOTH
+    assert steps(runs) == BOTH | {"trucks": ["hours"]}, "no file has changed since"
+
+
+def test_others_are_followed_meanwhile(settings: Settings) -> None:
+    runs = LinkedPipelines(settings, read(settings).pipeline("gates"))
+    assert steps(runs) == BOTH
+    kept_file(settings, "trucks").unlink()
+    (settings.pipelines / "trucks.yaml").write_text("steps: [")
+    (settings.pipelines / "gates.yaml").write_text(LOG.replace("  minute:", "  minutes:"))
+    assert steps(runs) == BOTH | {"gates": ["minutes"]}
+    unlink(settings.streams, "trucks", "marked")
+    assert steps(runs) == {"gates": ["minutes"]}
+
+
+def test_who_leaves_is_gone_at_once(settings: Settings) -> None:
+    runs = LinkedPipelines(settings, read(settings).pipeline("gates"))
+    assert steps(runs) == BOTH
+    (settings.pipelines / "trucks.yaml").unlink()
+    assert steps(runs) == {"gates": ["minute"]}
+
+
+def test_nobody_leaves_with_the_folder_of_files(settings: Settings) -> None:
+    """As where a volume is not mounted for a while."""
+    runs = LinkedPipelines(settings, read(settings).pipeline("gates"))
+    assert steps(runs) == BOTH
+    away = settings.pipelines.rename(settings.home / "away")
+    assert steps(runs) == BOTH
+    away.rename(settings.pipelines)
+    assert steps(runs) == BOTH
