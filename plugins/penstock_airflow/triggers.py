@@ -9,13 +9,12 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
 from penstock.config.catalog import Catalog, UnknownPipelineError
-from penstock.config.kept import state_in_force
 from penstock.core.errors import PenstockError
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
 from penstock.runtime.streams.links import link, linked, runs, unlink
 from penstock.runtime.streams.paths import StreamPaths
-from penstock.runtime.streams.reading import Reading, is_gone
+from penstock.runtime.streams.reading import Reading, is_gone, state_of
 from penstock.runtime.streams.spec import StreamSpec
 from penstock.runtime.streams.stages import MEANS, Stage, stage_of
 from penstock_airflow import wiring
@@ -180,7 +179,7 @@ class StreamTrigger(BaseTrigger):
 
     def _spec(self) -> StreamSpec:
         """What should run: by the pipeline file as it is now, or as it was while it was valid."""
-        files = state_in_force(wiring.settings())
+        files = state_of(wiring.settings())
         if self._reading.is_due(files):
             try:
                 self._reading.took(files, whole=not self._read().errors)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from watched import Host, trigger
 
-from penstock.config.kept import kept_file
+from penstock.config.kept import catalog_to_run, kept_file
+from penstock.config.shares import shares_file
 from penstock.runtime.streams import links
 from penstock_airflow import wiring
 from penstock_airflow.triggers import StreamTrigger
@@ -111,3 +112,32 @@ def test_an_edit_that_could_not_be_read_when_it_was_made_is_followed_after_a_whi
     assert host.done == ["start flights"]
     watch._look()
     assert host.done == ["start flights", "stop flights: respec"]
+
+
+OVER = """source: {pipeline: flights, step: sightings_per_site}
+columns: {site: string, %s: long}
+steps:
+  s: {keys: [site], window: {size: P1D}, measures: {n: count(*)}}
+"""
+
+
+def test_what_is_remembered_of_logs_is_followed_before_a_file_changes(
+    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damaged, it holds nobody up; deleted, each has a log by its own name again."""
+    host, settings = Host(monkeypatch), wiring.settings()
+    for columns in ("n_records", "sightings"):  # two stays where both were
+        for name in ("one", "two"):
+            said = OVER % (columns if name == "one" else "n_records")
+            (settings.pipelines / f"{name}.yaml").write_text(said)
+        catalog_to_run(settings)
+    watch, shares = trigger("two"), shares_file(settings)
+    watch._ensure()
+    good = shares.read_bytes()
+    for said in (b"{", good):
+        shares.write_bytes(said)
+        assert watch._look() is None
+        assert host.done == ["start one"]
+    shares.unlink()
+    assert watch._look() is None
+    assert host.done == ["start one", "stop one: moved", "start two"]

@@ -8,10 +8,17 @@ import pytest
 from penstock.config.catalog import Catalog
 from penstock.config.kept import catalog_to_run, keep, kept_file
 from penstock.config.settings import Settings
+from penstock.config.shares import shares_file
 from penstock.runtime.streams.linked import LinkedPipelines
 from penstock.runtime.streams.links import link, unlink
 from penstock.runtime.streams.paths import StreamPaths
 
+OVER = """
+source: {pipeline: gates, step: minute}
+columns: {gate: string, %s: long}
+steps:
+  s: {keys: [gate], window: {size: P1D}, measures: {n: count(*)}}
+"""
 LOG = """
 source: {files: gates, format: jsonl}
 columns: {gate: string}
@@ -97,3 +104,18 @@ def test_nobody_leaves_with_the_folder_of_files(settings: Settings) -> None:
     assert steps(runs) == BOTH
     away.rename(settings.pipelines)
     assert steps(runs) == BOTH
+
+
+def test_what_is_remembered_of_logs_is_followed_before_a_file_changes(settings: Settings) -> None:
+    """Deleted, as one that is damaged may be, each has a log by its own name again."""
+    for column in ("n_records", "n"):  # two stays where both were
+        for name, said in (("one", OVER % column), ("two", OVER % "n_records")):
+            (settings.pipelines / f"{name}.yaml").write_text(said)
+        catalog = read(settings)
+    host = StreamPaths(settings.streams, "one")
+    for name in ("one", "two"):
+        link(host, name)
+    runs = LinkedPipelines(settings, catalog.pipeline("two"))
+    assert [*steps(runs)] == ["two"]
+    shares_file(settings).unlink()
+    assert [*steps(runs)] == ["one"]

@@ -6,14 +6,14 @@ With a pipeline its versions are linked.
 import logging
 from collections.abc import Collection, Sequence
 
-from penstock.config.kept import catalog_to_run, state_in_force
+from penstock.config.kept import catalog_to_run
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
 from penstock.core.version import pipeline_of
 from penstock.runtime.streams import links
 from penstock.runtime.streams.paths import StreamPaths
-from penstock.runtime.streams.reading import Reading, is_gone
+from penstock.runtime.streams.reading import Reading, is_gone, state_of
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class LinkedPipelines:
         """Those that are linked now."""
         names = [self._pipeline.name] if self._alone else links.linked(self._paths)
         try:
-            seen = state_in_force(self._settings), tuple(names)
+            seen = state_of(self._settings), tuple(names)
             if self._reading.is_due(seen):
                 self._read(seen, names)
         except (OSError, ConfigError) as away:  # the next look may see them

@@ -4,13 +4,25 @@ A disk has errors that pass. What was read meanwhile is never kept for good.
 """
 
 import time
+from contextlib import suppress
 
 from penstock.config.catalog import SUFFIXES, Catalog
+from penstock.config.kept import state_in_force
 from penstock.config.settings import Settings
+from penstock.config.shares import shares_file
 from penstock.core.floor import file_of
 
 AGAIN_SECONDS = 30.0
 """Until files that had problems are read again, though none has changed."""
+
+
+def state_of(settings: Settings) -> tuple[object, ...]:
+    """Changes when the catalog may: with files, and with what is remembered of runs and logs."""
+    shares = tuple[int, int]()
+    with suppress(FileNotFoundError):
+        found = shares_file(settings).stat()
+        shares = found.st_mtime_ns, found.st_size
+    return *state_in_force(settings), shares
 
 
 class Reading:
