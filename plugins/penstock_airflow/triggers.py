@@ -12,17 +12,19 @@ from penstock.config.catalog import Catalog, UnknownPipelineError
 from penstock.core.errors import PenstockError
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
-from penstock.runtime.streams.links import link, linked, runs, unlink
+from penstock.runtime.streams.links import link, linked, mark, marked_by, runs, unlink
 from penstock.runtime.streams.paths import StreamPaths
 from penstock.runtime.streams.reading import Reading, is_gone, state_of
 from penstock.runtime.streams.spec import StreamSpec
 from penstock.runtime.streams.stages import MEANS, Stage, stage_of
+from penstock.runtime.streams.wish import SPENT
 from penstock_airflow import wiring
 
-USER = "user"
-DOWN = "down"
+USER, DOWN, GONE = "user", "down", "gone"
 GRACE = {DOWN: 60.0}
 GRACE_SECONDS = 6.0
+OVER = (*control.ENDED, "stopping")
+"""A host that a new task finds like this is another task's: its end says nothing of this one."""
 
 
 class StreamTrigger(BaseTrigger):
@@ -54,6 +56,8 @@ class StreamTrigger(BaseTrigger):
         self._stream = pipeline
         self._stopped_since: float | None = None
         self._unlinked_since: float | None = None
+        self._gone_since: float | None = None
+        self._seen_to = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Class path and arguments, as plain JSON."""
@@ -98,11 +102,17 @@ class StreamTrigger(BaseTrigger):
             asked = wiring.settings().stream_runner
             ensure = control.ask_runner if asked else control.ensure_supervisor
             spec, paths = self._spec(), self._paths
+            if self._is_end(control.status(paths)):  # which no triggerer has seen yet
+                return
             if self._digest is None:  # gone, or nobody knows yet on which log it stands
                 return
-            if link(paths, self.pipeline, self._wanted) and ensure(paths, spec, self._wanted):
+            if not link(paths, self.pipeline, self._wanted):
+                return
+            if fresh := ensure(paths, spec, self._wanted):
                 done = "asked the stream runner for it" if asked else "supervisor started"
                 self.log.info("stream %s: %s", self.pipeline, done)
+            if fresh or control.status(paths).state not in OVER:
+                self._see_to()
         except (PenstockError, OSError) as wrong:
             self.log.warning("stream %s: %s; trying again", self.pipeline, wrong)
 
@@ -117,16 +127,18 @@ class StreamTrigger(BaseTrigger):
     def _look(self) -> TriggerEvent | None:
         meant, paths = self._meant(), self._paths
         now = control.status(paths)
+        if not self._has_begun(now):
+            return self._begin(now)
         self._tell(now)
         self._tell_stage(now)
         if now.state != "stopped":
             self._stopped_since = None
         if now.state in {"absent", "dead", "wanted"}:  # wanted as the file was, perhaps
             self._ensure()
-        elif now.state in {"finished", "gave_up"}:
+        elif self._is_end(now):
             return self._end(now)
         elif now.state == "stopped":
-            return self._after_stop(now)
+            self._after_stop(now)
         elif now.state != "stopping" and self._is_outdated(now, meant):
             self.log.info("stream %s: its definition changed: restarting it", self.pipeline)
             control.request_stop(paths, "respec")
@@ -134,11 +146,53 @@ class StreamTrigger(BaseTrigger):
             self._stay_linked()
         return None
 
+    def _begin(self, now: StreamStatus) -> TriggerEvent | None:
+        """Try again to start it, until that came through; unless there is nothing to start."""
+        if not self._is_gone or self._seen_to:
+            self._gone_since = None
+            if now.state != "stopping":
+                self._ensure()
+            return None
+        if self._gone_since is None:  # an editor may be about to put it there
+            self._gone_since = time.monotonic()
+        if time.monotonic() - self._gone_since < GRACE_SECONDS:
+            return None
+        self.log.error("stream %s: nothing was started: %s", self.pipeline, self._astray)
+        return self._end(StreamStatus(GONE, alive=False, error=self._astray))
+
+    def _has_begun(self, now: StreamStatus) -> bool:
+        """Whether this try of the task has seen to the host, perhaps in another triggerer.
+
+        How a host ended that it has not seen to is yesterday's end, or another pipeline's.
+        """
+        if self._seen_to != self._stream:
+            runs_it = now.alive and now.state not in OVER and self.pipeline in linked(self._paths)
+            if runs_it or (self._try and marked_by(self._paths, self.pipeline) == self._try):
+                self._see_to()
+        return self._seen_to == self._stream
+
+    def _see_to(self) -> None:
+        """From now on the end of the host is the task's; a triggerer that comes later knows."""
+        self._seen_to = self._stream
+        if self._try and marked_by(self._paths, self.pipeline) != self._try:
+            mark(self._paths, self.pipeline, self._try)
+
+    def _is_end(self, now: StreamStatus) -> bool:
+        """Whether the task ends by this; after other stops it is meant to run."""
+        by_user = now.state == "stopped" and now.reason == USER
+        return self._has_begun(now) and (by_user or now.state in SPENT)
+
+    @property
+    def _try(self) -> str:
+        """Tells the try of the task from others; the same in the next triggerer."""
+        task = self.task_instance
+        return "" if task is None else f"{task.id}/{task.try_number}"
+
     def _end(self, now: StreamStatus) -> TriggerEvent:
         """Take the link along: left behind, it would hold the next host with nobody to take it."""
         if self.pipeline in linked(self._paths):
             unlink(wiring.settings().streams, self.pipeline, now.state)
-        event = TaskFailedEvent if now.state == "gave_up" else TaskSuccessEvent
+        event = TaskFailedEvent if now.state in {"gave_up", GONE} else TaskSuccessEvent
         return event(xcoms={"stream": _report(now)})
 
     def _meant(self) -> StreamSpec:
@@ -146,6 +200,8 @@ class StreamTrigger(BaseTrigger):
         stood, was_gone, meant = self._stream, self._is_gone, self._spec()
         if self._stream != stood:
             self.log.info("stream %s: stands on the log %s now", self.pipeline, self._stream)
+        if was_gone and not self._is_gone:  # it left the host: how that went on was not its own
+            self._seen_to = ""
         if self._stream != stood or was_gone:
             self._ensure()
         if self._is_gone and {*linked(self._paths)} > {self.pipeline}:
@@ -162,20 +218,18 @@ class StreamTrigger(BaseTrigger):
             self._unlinked_since = time.monotonic()
         elif time.monotonic() - self._unlinked_since >= GRACE_SECONDS:
             link(self._paths, self.pipeline, self._wanted)
+            self._see_to()
 
-    def _after_stop(self, now: StreamStatus) -> TriggerEvent | None:
+    def _after_stop(self, now: StreamStatus) -> None:
         """We still watch, so unless a user stopped it, it is meant to run.
 
         Airflow may be about to end us, having stopped the stream already: hence the grace.
         """
-        if now.reason == USER:
-            return self._end(now)
         if self._stopped_since is None:
             self._stopped_since = time.monotonic()
         grace = 0.0 if now.reason == "respec" else GRACE.get(now.reason or "", GRACE_SECONDS)
         if time.monotonic() - self._stopped_since >= grace:
             self._ensure()
-        return None
 
     def _spec(self) -> StreamSpec:
         """What should run: by the pipeline file as it is now, or as it was while it was valid."""
@@ -211,7 +265,9 @@ class StreamTrigger(BaseTrigger):
     def _stay(self, wrong: Exception) -> None:
         """Look at the host that it is linked to, until more is known."""
         if str(wrong) != self._astray:
-            self.log.warning("stream %s goes on as it is: %s", self.pipeline, wrong)
+            known = self._digest is not None
+            said = "goes on as it is" if known else "nothing of it can be started now"
+            self.log.warning("stream %s: %s: %s", self.pipeline, said, wrong)
         self._astray, folder = str(wrong), wiring.settings().streams
         logs = control.names(folder) if self._digest is None else ()
         mine = (log for log in logs if self.pipeline in linked(StreamPaths(folder, log)))

@@ -4,13 +4,15 @@ A link is a file beside the stream's others, there from the start of a pipeline'
 whoever dies meanwhile. The host follows them. Source: EMR (steps of jobs that share a stream).
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.core.crash import reached
 from penstock.core.version import pipeline_of
 from penstock.runtime.streams.control import request_stop, status
-from penstock.runtime.streams.paths import StreamPaths, write_json
+from penstock.runtime.streams.paths import StreamPaths, read_json, write_json
 
 
 def linked(paths: StreamPaths) -> list[str]:
@@ -77,6 +79,24 @@ def link(paths: StreamPaths, pipeline: str, wanted: Callable[[], bool] = lambda:
         return True
     _file(paths, pipeline).unlink(missing_ok=True)
     return False
+
+
+def mark(paths: StreamPaths, pipeline: str, who: str) -> None:
+    """Write into a link that somebody has seen to the host; not where it was taken meanwhile.
+
+    Args:
+        paths: files of the log's stream.
+        pipeline: the pipeline.
+        who: tells the task's try from every other one.
+    """
+    with suppress(FileNotFoundError), _file(paths, pipeline).open("r+", encoding="utf-8") as file:
+        file.write(json.dumps({"who": who}))
+        file.truncate()
+
+
+def marked_by(paths: StreamPaths, pipeline: str) -> str:
+    """Who has last seen to the host that a pipeline is linked to; empty: nobody, or unknown."""
+    return str(read_json(_file(paths, pipeline)).get("who", ""))
 
 
 def unlink(folder: Path, pipeline: str, reason: str) -> None:
