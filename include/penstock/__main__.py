@@ -8,8 +8,9 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
+from penstock.config.catalog import Catalog
 from penstock.config.cluster import checked_cluster
-from penstock.config.kept import catalog_in_force
+from penstock.config.kept import catalog_in_force, put_out
 from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
 from penstock.config.yaml_file import line_of
@@ -79,12 +80,19 @@ def validate(settings: Settings, arguments: argparse.Namespace) -> int:
             found, said = [*code.broken], "; ".join(filter(None, (steps, str(code))))
         if not found:
             _CONSOLE.print(f"[green]✓[/] {pipeline.name}: {said}", highlight=False, soft_wrap=True)
+    _say_put_out(settings, catalog)
     errors += _problems_of_cluster(settings)
     for problem in errors:
         _ERRORS.print(f"✗ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
     if not catalog.pipelines and not catalog.errors:
         _CONSOLE.print(f"{settings.pipelines} holds no pipeline file (*.yaml).", markup=False)
     return 1 if errors else 0
+
+
+def _say_put_out(settings: Settings, catalog: Catalog) -> None:
+    for name, one in put_out(settings, catalog).items():
+        said = f"! {name} is not in force: {one.why}"
+        _CONSOLE.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _problems_of_cluster(settings: Settings) -> list[ConfigProblem]:

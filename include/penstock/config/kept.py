@@ -3,9 +3,9 @@
 Or, where that is asked for, while its edit waits for approval: then it is built beside it first.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.config.catalog import (
@@ -18,8 +18,9 @@ from penstock.config.catalog import (
 )
 from penstock.config.held import waiting
 from penstock.config.linked import LinkedPipeline
-from penstock.config.links import linked
+from penstock.config.links import link_to, linked
 from penstock.config.pipeline import Pipeline
+from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
 from penstock.config.shares import changing, remember, shared, shares_of
 from penstock.config.versions import definition_in, fits, is_built, versions
@@ -67,16 +68,27 @@ def state_in_force(settings: Settings) -> tuple[object, ...]:
 def _in_force(settings: Settings) -> Catalog:
     read, standing_in = _whole(settings, read_files(settings))
     held = _held(settings, read, standing_in) if settings.approve else {}
-    mine = (held.get(pipeline.name, pipeline) for pipeline in read.pipelines)
-    logs = _logs(settings, read, [*standing_in, *held.values()])
-    every, astray = linked([*mine, *standing_in, *logs])
+    logs, every, astray = _together(settings, read, standing_in, held)
+    while lost := held.keys() - {each.name for each in every}:  # nothing is left to wait beside
+        held = {name: former for name, former in held.items() if name not in lost}
+        logs, every, astray = _together(settings, read, standing_in, held)
     names = {log.name for log in logs}
     pipelines = sorted((each for each in every if each.name not in names), key=lambda p: p.name)
     errors = tuple(dict.fromkeys((*read.errors, *astray)))
+    former = {each.name for each in standing_in} & {each.name for each in pipelines}
     return Catalog(
-        tuple(pipelines), errors, frozenset(p.name for p in standing_in), frozenset(held),
+        tuple(pipelines), errors, frozenset(former), frozenset(held),
         tuple(versions(_folder(settings), pipelines, logs)), logs,
     )  # fmt: skip
+
+
+def _together(
+    settings: Settings, read: Catalog, standing_in: list[Pipeline], held: Mapping[str, Pipeline]
+) -> tuple[tuple[Pipeline, ...], list[Pipeline], list[ConfigProblem]]:
+    """The logs whose files are gone, all that can be in force together, and why the others not."""
+    mine = (held.get(pipeline.name, pipeline) for pipeline in read.pipelines)
+    logs = _logs(settings, read, [*standing_in, *held.values()])
+    return logs, *linked([*mine, *standing_in, *logs])
 
 
 def _whole(settings: Settings, read: Catalog) -> tuple[Catalog, list[Pipeline]]:
@@ -90,6 +102,57 @@ def _whole(settings: Settings, read: Catalog) -> tuple[Catalog, list[Pipeline]]:
                 taken.add(name)
                 standing_in.append(former)
     return replace(read, pipelines=stay), standing_in
+
+
+@dataclass(frozen=True, slots=True)
+class PutOut:
+    """A pipeline whose file has problems, and whose last valid definition cannot be in force.
+
+    Attributes:
+        pipeline: that definition, linked to nobody.
+        why: in words.
+    """
+
+    pipeline: Pipeline
+    why: str
+
+
+def put_out(settings: Settings, catalog: Catalog) -> dict[str, PutOut]:
+    """Those that are not in force although they once were, by name: another file puts them out.
+
+    Args:
+        settings: where definitions are kept.
+        catalog: the one in force, or the one that would be.
+    """
+    ready, found = {each.name: each for each in (*catalog.pipelines, *catalog.logs)}, {}
+    for path in sorted({problem.path for problem in catalog.errors}):
+        for name in _once_valid(settings, path):
+            if name not in ready and (former := _kept(settings, path, name)) is not None:
+                found[name] = PutOut(former, _why_out(settings, former, ready))
+    return found
+
+
+def _why_out(settings: Settings, former: Pipeline, ready: Mapping[str, Pipeline]) -> str:
+    """What a definition that was valid does not fit; lines are those of its file as it is now."""
+    if not isinstance(former, LinkedPipeline):
+        return "its last valid definition cannot be in force"
+    below = former.source.pipeline
+    if below not in ready:
+        return f"what it stands on is not in force: {below}"
+    why = [
+        f"{each.path.name}:{each.line} {each.where} {each.problem}"
+        if alike(each.path, kept_file(settings, former.name)) else f"{each.where} {each.problem}"
+        for each in link_to(former, ready)
+    ]  # fmt: skip
+    file = ready[below].path.name
+    return f"its last valid definition does not fit what {file} says now ({'; '.join(why)})"
+
+
+def catalog_of_files(settings: Settings, in_force: Catalog) -> Catalog:
+    """What would be in force if no edit waited."""
+    if not in_force.held:
+        return in_force
+    return _in_force(settings.model_copy(update={"approve": False}))
 
 
 def _logs(settings: Settings, read: Catalog, former: Iterable[Pipeline]) -> tuple[Pipeline, ...]:

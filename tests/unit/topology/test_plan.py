@@ -92,6 +92,24 @@ def test_another_definition_is_rebuilt_and_another_slack_waits_otherwise(tmp_pat
     assert found["h.s"].because == "slack fixed in place of max_delay"
 
 
+def test_what_follows_an_edit_and_still_owes_its_past_is_told(tmp_path: Path) -> None:
+    lake = log_of(tmp_path)
+    ran(lake, guest(lake, "g", "codes"))
+    edited = guest(lake, "g", "seen")
+    lake.query(steps=[lake.step, edited.step])
+    found = changes(lake, lake.pipeline, edited.pipeline)
+    assert (found["g.s"].what, found["g.s"].records) == (What.STAYS, len(ROWS))
+    said = f"past not answered yet: {len(ROWS):,} records, for correct__g"
+    assert found["g.s"].because == said
+    assert found["g.s"].about
+    assert (found["p.s"].records, found["p.s"].because) == (0, "")
+    lake.query(steps=[lake.step, edited.step]).run()
+    assert changes(lake, lake.pipeline, edited.pipeline)["g.s"].because == said
+    edited.correct()
+    found = changes(lake, lake.pipeline, edited.pipeline)
+    assert (found["g.s"].records, found["g.s"].because) == (0, "")
+
+
 def test_another_number_of_tasks_reads_nothing(tmp_path: Path) -> None:
     lake = log_of(tmp_path)
     ran(lake, guest(lake, "g", "codes"))

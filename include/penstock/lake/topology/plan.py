@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from penstock.config.catalog import Catalog
-from penstock.config.kept import read_files
+from penstock.config.kept import PutOut, catalog_of_files, put_out, read_files
 from penstock.config.links import stands_on
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -23,7 +23,7 @@ from penstock.core.step import StepSpec
 from penstock.core.version import FORMER, NEXT, pipeline_of, version_of, which_of
 from penstock.core.window import micros
 from penstock.lake.history.generation import generations
-from penstock.lake.history.position import BACKFILL, DONE, PLANNED
+from penstock.lake.history.position import BACKFILL, DONE, PLANNED, position, start_of
 from penstock.lake.history.registry import OVER
 from penstock.lake.history.standing import ever_run
 from penstock.lake.log.blocks import decisions_of, newest_seq
@@ -34,6 +34,8 @@ from penstock.lake.storage.commit import Table
 from penstock.lake.storage.read import read_table
 from penstock.lake.storage.spec import logs_in
 from penstock.lake.storage.tables import Tables
+
+NOBODY: Mapping[str, PutOut] = {}
 
 
 class What(StrEnum):
@@ -110,13 +112,16 @@ class Outlook:
         valid, known = read_files(settings).pipelines, shares_of(settings)
         read = [each for each in valid if each.name not in in_force.standing_in]
         wanted = [one for each in read for one in _asked(each, in_force, running)]
-        there = {each.name for each in read}
+        out = put_out(settings, catalog_of_files(settings, in_force))
+        there = {each.name for each in read} | out.keys()
         wanted += [each for each in in_force.pipelines if each.name not in there]
-        wanted += [each for each in in_force.versions if which_of(each.name) == FORMER]
+        wanted += [each for each in in_force.versions
+                   if which_of(each.name) == FORMER
+                   and pipeline_of(each.name) not in out]  # fmt: skip
         shared(wanted, known)
         first = sorted(read, key=lambda each: (len(stands_on(each)), each.name))
         held = {each.name: each.digest for each in first if each.name in in_force.held}
-        changes = planned(settings.lake_uri, wanted, known)
+        changes = planned(settings.lake_uri, wanted, known, out)
         return cls(tuple(_explained(each, in_force) for each in changes), held)
 
 
@@ -135,30 +140,33 @@ def _explained(change: Change, in_force: Catalog) -> Change:
     return change
 
 
-def planned(lake: str, pipelines: Sequence[Pipeline], known: Shares) -> list[Change]:
+def planned(
+    lake: str, pipelines: Sequence[Pipeline], known: Shares, out: Mapping[str, PutOut] = NOBODY
+) -> list[Change]:
     """What becomes of each step, log by log.
 
     Args:
         lake: URI of the lake.
         pipelines: all that files say; they know their runs.
         known: which run each step has so far, and on which log its pipeline stands.
+        out: pipelines that others put out of force.
     """
     by_log: dict[str, list[Pipeline]] = {log: [] for log in logs_in(lake)}
     for pipeline in pipelines:
         by_log.setdefault(pipeline.log, []).append(pipeline)
     return [change for log, some in sorted(by_log.items())
-            for change in _OfLog(Tables(lake, log), known).changes(some)]  # fmt: skip
+            for change in _OfLog(Tables(lake, log), known, out).changes(some)]  # fmt: skip
 
 
 class _OfLog:
     """The changes of one log."""
 
-    def __init__(self, tables: Tables, known: Shares) -> None:
-        self.tables, self.log = tables, tables.pipeline
+    def __init__(self, tables: Tables, known: Shares, out: Mapping[str, PutOut]) -> None:
+        self.tables, self.log, self.out = tables, tables.pipeline, out
         self.known = {(s.pipeline, s.step): s.run for s in known.runs if s.log == self.log}
         here = {each.pipeline for each in known.logs if each.log == self.log}
         self.moved = {each.pipeline for each in known.logs} - here
-        self.records = newest_seq(tables) - frozen(tables).seq
+        self.newest, self.frozen = newest_seq(tables), frozen(tables).seq
         self.rate = _rate(tables)
         self.decisions = Table(tables.decisions())
         runs = read_table(Table(steps_spec(tables)), ["run", "tasks"]).to_pylist()
@@ -203,17 +211,38 @@ class _OfLog:
             return Change(*said, What.WAITS, _waits(former, step.slack))
         if asked > 0 and 0 < (tasks := self.tasks.get(step.id, 0)) != asked:
             return Change(*said, What.RESCALED, f"from {tasks} tasks to {asked}")
-        return Change(*said, What.STAYS, "")
+        at = position(self.tables, step) or start_of(self.tables, step)
+        if at is None or not at.owes:
+            return Change(*said, What.STAYS, "")
+        owed = at.epoch.seq - self.frozen
+        because = f"past not answered yet: {owed:,} records, for correct__{pipeline_of(said[1])}"
+        return self._reads(said, What.STAYS, because, owed)
 
-    def _reads(self, said: tuple[str, str, str, str], what: What, because: str) -> Change:
-        seconds = self.records / self.rate if self.records and self.rate else None
-        return Change(*said, what, because, self.records, seconds)
+    def _reads(
+        self, said: tuple[str, str, str, str], what: What, because: str, owed: int | None = None
+    ) -> Change:
+        """With how much it reads: all there is, unless another figure is known."""
+        records = self.newest - self.frozen if owed is None else owed
+        seconds = records / self.rate if records and self.rate else None
+        return Change(*said, what, because, records, seconds)
 
     def _ends(self, wanted: Collection[str]) -> list[Change]:
-        """Runs that no file asks for."""
+        """Steps that others put out of force, and runs that no file asks for."""
+        ever = ever_run(self.tables)
+        out = [Change(self.log, name, step, run, What.ENDS, _put_out(one))
+               for name, one in self.out.items() for step in one.pipeline.steps
+               if (run := self.known.get((name, step))) is not None and run in ever]  # fmt: skip
+        told = {change.run for change in out} | {*wanted}
         gone = "no file asks for it any more; what it answered stays until it is removed"
-        return [Change(self.log, "", run, run, What.ENDS, gone)
-                for run in ever_run(self.tables) if run not in wanted]  # fmt: skip
+        return out + [Change(self.log, "", run, run, What.ENDS, gone)
+                      for run in ever if run not in told]  # fmt: skip
+
+
+def _put_out(one: PutOut) -> str:
+    file = one.pipeline.path.name
+    return (
+        f"{file} has problems, and {one.why}; what it answered stays, and it goes on once it fits"
+    )
 
 
 def _waits(former: SlackSpec, now: SlackSpec) -> str:

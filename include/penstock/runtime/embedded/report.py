@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from penstock.config.kept import catalog_in_force
+from penstock.config.kept import catalog_in_force, put_out
 from penstock.config.settings import Settings
 from penstock.core.clock import Clock
 from penstock.runtime.embedded import probe
@@ -139,6 +139,9 @@ def _show_problems(settings: Settings, console: Console) -> None:
         console.print(f"✗ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
     for name in sorted(catalog.standing_in | catalog.held):
         console.print(f"[yellow]{name}: {catalog.why_former(name)}.[/]", soft_wrap=True)
+    for name, one in put_out(settings, catalog).items():
+        said = f"{name} is not in force: {one.why}"
+        console.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_streams(folder: Path, clock: Clock, console: Console) -> None:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from penstock.config.catalog import UnknownPipelineError, spec_of
-from penstock.config.kept import catalog_in_force
+from penstock.config.catalog import UnknownPipelineError, files_in, spec_of
+from penstock.config.kept import catalog_in_force, kept_file, put_out
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
+from penstock.config.shares import shares_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError
 from penstock.core.floor import file_of
+from penstock.core.version import pipeline_of as pipeline_named
+from penstock.core.version import which_of
 from penstock.core.window import read_instant
 from penstock.lake.storage.tables import Tables
 from penstock.runtime.terminal.words import console
@@ -213,19 +216,36 @@ def pipeline_of(settings: Settings, name: str) -> Pipeline:
         UnknownPipelineError: there is none.
         ConfigError: its file has problems; says them.
     """
-    catalog = catalog_in_force(settings)
+    catalog, file = catalog_in_force(settings), file_of(name)
+    wrong = [str(problem) for problem in catalog.errors if problem.path.stem == file]
     if name in catalog.standing_in:
-        said = [str(problem) for problem in catalog.errors if problem.path.stem == file_of(name)]
         first = f"the file of {name} has problems; its last valid definition is in force:"
-        text = Text("\n  ".join([first, *said]), style="yellow")
+        text = Text("\n  ".join([first, *wrong]), style="yellow")
         Console(stderr=True, highlight=False).print(text, soft_wrap=True)
     try:
         return catalog.pipeline(name)
     except UnknownPipelineError:
-        wrong = [str(problem) for problem in catalog.errors if problem.path.stem == file_of(name)]
+        if not wrong and (left := _left(settings, name)):
+            raise ConfigError(left) from None
         if not wrong:
             raise
-        raise ConfigError("\n  ".join([f"the file of {name} has problems:", *wrong])) from None
+        first = f"the file of {pipeline_named(name)} has problems"
+        if which_of(name):
+            first += f", and {name} does not run"
+        if one := put_out(settings, catalog).get(name):
+            wrong.append(f"{name} is not in force: {one.why}")
+        raise ConfigError("\n  ".join([f"{first}:", *wrong])) from None
+
+
+def _left(settings: Settings, name: str) -> str:
+    """What to do with what a pipeline left that no file has any more; empty: it left nothing."""
+    known = {share.pipeline for share in shares_of(settings).runs}
+    if which_of(name) or not (name in known or kept_file(settings, name).is_file()):
+        return ""
+    file = f"{file_of(name)}.yaml"
+    there = any(path.stem == file_of(name) for path in files_in(settings.pipelines))
+    said = f"{file} no longer has it" if there else f"there is no {file} any more"
+    return f"{name}: {said}; penstock remove {name} deletes what it left"
 
 
 def _key(text: str) -> tuple[str, str]:
