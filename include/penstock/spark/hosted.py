@@ -67,7 +67,8 @@ class Hosted:
     def _say_registered(self, step: str, query: LogQuery) -> None:
         begun = query.generation_of(step)
         if begun is not None:
-            self._pulse.beat(step=step, generation=begun.number)
+            self._pulse.beat(step=step, generation=begun.number, block=self.steps[step].block)
+        self._say_pace()
 
     @property
     def meant(self) -> dict[str, list[StepSpec]]:
@@ -171,6 +172,10 @@ class Hosted:
             newest=newest.isoformat(),
             slack_seconds=row["slack_us"] / 1e6,
         )
+        self._say_pace()
+
+    def _say_pace(self) -> None:
+        """Say up to where all steps are, and how fast they came there in this life."""
         elapsed = max(time.monotonic() - self._began, 1e-3)
         self._pulse.beat(
             block=min((r.block for r in [*self.steps.values()] if not r.error), default=0),
