@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from penstock.config.answers import OverAnswers
 from penstock.config.intake import Ambiguous, History, Intake
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
@@ -40,7 +41,8 @@ def explain(
         pipeline: as its file says it.
         settings: where the home folder is.
         now: the next runs are those after it, aware.
-        example: an event time to show windows with, aware; none: ``now``.
+        example: an event time to show windows with, aware; none: ``now``, or over answers the last
+            instant of one.
         stream: which one, of several; a step of two is told with the later one.
     """
     intake = pipeline.intakes[stream]
@@ -64,11 +66,20 @@ def explain(
         clock_changes=_clock_changes(intake, now),
         kept=_kept(pipeline),
         refused=tuple(_refused(pipeline, stream)),
-        steps=tuple(_step(pipeline, spec, example or now) for spec in specs),
+        steps=tuple(_step(pipeline, spec, example or _possible(pipeline, now)) for spec in specs),
         dags=tuple(dags(pipeline, now, settings.shards)),
         correction=in_words(pipeline.correction.cron),
         audit=in_words(pipeline.audit.cron),
     )
+
+
+def _possible(pipeline: Pipeline, now: datetime) -> datetime:
+    """An event time that a record can have: of an answer it is the last instant of its window."""
+    if not isinstance(pipeline, OverAnswers):
+        return now
+    window = pipeline.over.window
+    ended = window.first_window(window.pane_of(micros(now))) - window.slide
+    return instant(ended + window.size - 1)
 
 
 def _place(place: History, settings: Settings, ending: str) -> PlacePlan:

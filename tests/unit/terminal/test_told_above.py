@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from penstock.config.catalog import Catalog
+from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.lake.serve.above import owed_above, waits_above
 from penstock.quality.pictures import pictures
@@ -97,6 +98,27 @@ def test_the_tree_of_steps_is_drawn(settings: Settings) -> None:
     below, above = said.index("gates.minute: windows of 1 min"), said.index("rush.rush: windows")
     assert said.index("events of gates") < below < above
     assert "slack" not in said
+    assert "a record of 2025-12-31 23:59:59.999999 UTC belongs to" in said, "a minute ends there"
+
+
+def _explained(settings: Settings, pipeline: Pipeline, now: datetime) -> str:
+    out = io.StringIO()
+    show_explanation(settings, pipeline, now, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def test_a_guest_is_told_whose_log_it_stands_on(settings: Settings) -> None:
+    text = BELOW[BELOW.index("steps:") :].replace("minute", "hour")
+    (settings.pipelines / "trucks.yaml").write_text("source: {pipeline: gates}\n" + text)
+    (settings.home / "gates").mkdir(parents=True)
+    now, catalog = datetime(2026, 1, 1, tzinfo=UTC), Catalog.read(settings.pipelines)
+    own, guest = (_explained(settings, catalog.pipeline(name), now) for name in ("gates", "trucks"))
+    said = f"that of gates: {settings.pipelines}/gates.yaml says what its records are, and their"
+    assert said in guest
+    assert "that of gates" not in own
+    for table in ("pipelines", "steps", "tasks", "shares", "rescalings"):
+        assert f"\n  {table} " in own
+        assert f"\n  {table} " in guest
 
 
 def test_a_pipeline_that_others_stand_on_is_not_removed(settings: Settings) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from penstock.config.answers import OverAnswers
 from penstock.config.catalog import others_of
+from penstock.config.guest import Guest
 from penstock.config.pipeline import Pipeline
 from penstock.config.settings import Settings
 from penstock.config.slack import USUAL, Quality
@@ -19,6 +21,7 @@ from penstock.control.explanation import Explanation, PlacePlan
 from penstock.control.spoken import spoken
 from penstock.core.errors import ConfigError
 from penstock.core.step import StepSpec
+from penstock.core.version import pipeline_of
 from penstock.core.window import instant
 from penstock.lake.ingest import notices
 from penstock.lake.ingest import sample as samples
@@ -72,19 +75,23 @@ def _show_stream(
 ) -> Explanation:  # fmt: skip
     """Of one stream, or the only one, with the steps over it; the first is below the title."""
     tables, intake = Tables(settings.lake_uri, pipeline.log), pipeline.intakes[stream]
+    whose = file_of_log(pipeline)
     try:
         queue = samples.queue(intake.source, settings.home, tables, "live", stream)
         sample = samples.read_sample(pipeline, settings.home, now, stream=stream)
     except OSError as wrong:
         raise ConfigError(
             f"{pipeline.name}: its source cannot be listed: {wrong}. Check source in"
-            f" {pipeline.path}, and that you may read there."
+            f" {whose}, and that you may read there."
         ) from wrong
     example = instant(int(sample.times[0])) if len(sample.times) else None
     plan = explain(pipeline, settings, now, example, stream)
     if is_first:
         _show_title(plan, pipeline, out)
     head(f"Source {stream}".rstrip(), out)
+    if pipeline.log != pipeline_of(pipeline.name):
+        said = f"that of {pipeline.log}: {whose} says what its records are, and their columns"
+        out.print(pairs(("log", said)))
     out.print(_place(plan.source, queue))
     if plan.history is not None and intake.history is not None:
         head(f"History {stream}".rstrip(), out)
@@ -103,6 +110,13 @@ def _show_stream(
             show_doubts(foreseen(tables, pipeline, spec, sample, effect.controller), out)
             show_alternatives(own, _others(sample, spec, quality), out)
     return plan
+
+
+def file_of_log(pipeline: Pipeline) -> Path:
+    """The file that says what the records of its log are."""
+    while isinstance(pipeline, Guest):
+        pipeline = pipeline.other
+    return pipeline.path
 
 
 def _others(
@@ -168,7 +182,7 @@ def _show_records(plan: Explanation, out: Console) -> None:
     shown = table("column", "type", "in the source", "used by")
     for column in plan.columns:
         shown.add_row(
-            column.name, column.type, column.source, ", ".join(column.used_by) or "no step"
+            column.name, column.type, column.source, ", ".join(column.used_by) or "no step here"
         )
     put(shown, out)
     said = (
@@ -222,6 +236,11 @@ def _show_tables(tables: Tables, pipeline: Pipeline, out: Console) -> None:
         (tables.uri("corrections"), "plans of corrections, and which are done"),
         (tables.uri("audits"), "what each audit compared and found"),
         (tables.uri("freezes"), "up to where the log is closed for good"),
+        (tables.uri("pipelines"), "which pipelines are linked to the log's stream"),
+        (tables.uri("steps"), "each run of a step: its definition, and whether it runs"),
+        (tables.uri("tasks"), "the tasks of each run"),
+        (tables.uri("shares"), "which run answers for a step of a pipeline"),
+        (tables.uri("rescalings"), "what was decided about the number of tasks, and why"),
     ]
     for step in pipeline.specs:
         rows.append((tables.answers(step).uri, "answers, every revision"))
