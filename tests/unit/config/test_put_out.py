@@ -165,6 +165,8 @@ def test_what_no_file_has_any_more_is_told_with_its_remedy(
     )
     assert main(["show", "truck"]) == 1
     assert "no pipeline is called truck. " in capsys.readouterr().err
+    assert main(["query", sql := f"SELECT {'x, ' * 100} FROM minute"]) == 1
+    assert f"PIPELINE '{sql}'" in capsys.readouterr().err
 
 
 def test_a_version_has_no_file(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -239,8 +239,9 @@ def pipeline_of(settings: Settings, name: str) -> Pipeline:
 
 def _left(settings: Settings, name: str) -> str:
     """What to do with what a pipeline left that no file has any more; empty: it left nothing."""
-    known = {share.pipeline for share in shares_of(settings).runs}
-    if which_of(name) or not (name in known or kept_file(settings, name).is_file()):
+    kept = files_in(kept_file(settings, "").parent)  # the name may be no file's: SQL, most likely
+    known = {share.pipeline for share in shares_of(settings).runs} | {path.stem for path in kept}
+    if which_of(name) or name not in known:
         return ""
     file = f"{file_of(name)}.yaml"
     there = any(path.stem == file_of(name) for path in files_in(settings.pipelines))
