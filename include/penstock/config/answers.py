@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from penstock.config.intake import Definition, Intake
+from penstock.config.intake import RESERVED, Definition, Intake
 from penstock.config.linked import LinkedPipeline, OfPipeline, near, problem
 from penstock.config.model import Name, PipelineName, digest_of
 from penstock.config.pipeline import Pipeline
@@ -48,6 +48,11 @@ class OverAnswers(LinkedPipeline):
     def _is_of_events(cls, value: Any, info: ValidationInfo) -> Any:
         del value
         raise ValueError(f"{info.field_name} says how events are read. Delete it")
+
+    @classmethod
+    def reserved(cls) -> Sequence[str]:
+        """None by themselves: answers keep their names, and whose these are is known later."""
+        return ()
 
     @property
     def over(self) -> StepSpec:
@@ -131,6 +136,11 @@ def columns_of_answers(step: StepSpec) -> dict[str, ColumnType]:
     return found | {COUNT: ColumnType.LONG}
 
 
+def of_every_log(names: Iterable[str]) -> list[str]:
+    """Those of some names that no log can have for an answer's column: it has one itself."""
+    return [name for name in names if name.lower() in RESERVED]
+
+
 def _kept(pipeline: OverAnswers, above: Pipeline) -> Iterator[ConfigProblem]:
     """Audits compose what a step over answers must say from all events there were."""
     for one in (pipeline, above):
@@ -179,7 +189,7 @@ def wrong_answers(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Itera
         return
     pipeline.link(above)
     yield from _kept(pipeline, above)
-    yield from _wrong_columns(pipeline, step)
+    yield from _wrong_columns(pipeline, above, step)
     if wrong := pipeline.unread():
         yield from wrong
         return
@@ -198,13 +208,23 @@ def _wrong_pairs(pipeline: OverAnswers, spec: StepSpec) -> Iterator[ConfigProble
         yield problem(pipeline, where, said, "Compare by event time: earlier and later")
 
 
-def _wrong_columns(pipeline: OverAnswers, step: StepSpec) -> Iterator[ConfigProblem]:
+def _wrong_columns(
+    pipeline: OverAnswers, above: Pipeline, step: StepSpec
+) -> Iterator[ConfigProblem]:
     known = columns_of_answers(step)
     for name, column in pipeline.columns.items():
         where: Loc = ("columns", name)
-        if name not in known or (column.source or name) != name:
-            said = f"{column.source or name} is no column of the answers of {step.name}"
-            yield problem(pipeline, where, said, f"There are: {', '.join(known)}")
+        taken = column.source or name
+        if taken not in known:
+            said = f"{taken} is no column of the answers of {step.name}"
+            yield problem(pipeline, where, said, near(taken, known))
+        elif of_every_log([taken]):
+            said = f"{taken}: every log has a column of this name itself, and cannot have two"
+            remedy = f"Rename the measure {taken} of {step.name} in {above.path.name}"
+            yield problem(pipeline, where, said, remedy)
+        elif name != taken:
+            said = f"answers keep their names: {taken} cannot be called {name} here"
+            yield problem(pipeline, where, said, f"Write {taken}: {known[taken]}")
         elif column.type is not known[name]:
             said = f"is {known[name]} in the answers of {step.name}, not {column.type}"
             yield problem(pipeline, where, said, f"Declare it as {known[name]}")

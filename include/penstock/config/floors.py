@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import Field
 
-from penstock.config.answers import OverAnswers, columns_of_answers
+from penstock.config.answers import OverAnswers, columns_of_answers, of_every_log
 from penstock.config.columns import ColumnConfig
-from penstock.config.linked import near
+from penstock.config.linked import near, problem
 from penstock.config.model import ColumnName, PipelineName
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 from penstock.config.wrong_steps import wrong_steps
@@ -40,9 +40,17 @@ class Floor(OverAnswers):
         return {} if self._other is None else columns_of_answers(self.over)
 
     def unread(self) -> list[ConfigProblem]:
-        """The columns of its steps are those of the answers."""
+        """The columns of its steps are those of the answers, all of which its log has."""
+        if doubled := of_every_log(self.types):
+            return [self._doubled(name) for name in doubled]
         types = {ONLY: self.types}
         return wrong_steps(self.steps, types, {}, self.path, lines_of(self.path))
+
+    def _doubled(self, name: str) -> ConfigProblem:
+        """A measure whose name the log of its answers has for itself."""
+        where: Loc = ("steps", self.over.name, "measures", name)
+        said = f"every log has a column {name} itself, and {', '.join(self.steps)} takes these"
+        return problem(self, where, f"{said} answers into one", "Rename the measure")
 
     def nothing_above(self, ready: Iterable[str]) -> tuple[str, str]:
         """What is wrong, and the remedy, where what it takes the answers of is not there."""
