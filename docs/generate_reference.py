@@ -32,6 +32,7 @@ from penstock.config.slack import Bound, MaxDelay, Pd, PdFinal, Quality, Quantil
 from penstock.config.snapshots import SnapshotConfig
 from penstock.config.step import StepConfig
 from penstock.config.streams import SeveralSources, StreamIntake
+from penstock.config.view_names import OF_THE_LOG
 from penstock.core.expression import Column, MeasureSpec
 from penstock.core.measure import ColumnType, Function
 from penstock.core.side import SideTable
@@ -90,7 +91,13 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         " steps ask for it.",
         SideConfig,
     ),
-    ("`steps`", "One entry a step; its key is its name. Each kind adds its own keys.", StepConfig),
+    (
+        "`steps`",
+        "One entry a step; its key is its name, by which SQL asks for its answers: none of the"
+        f" views `{'`, `'.join(OF_THE_LOG)}` and those of other steps, such as `NAME_timely`, may"
+        " have it. Each kind adds its own keys.",
+        StepConfig,
+    ),
     ("kind `aggregate`", "Measures of the records in a window.", AggregateConfig),
     ("kind `latest`", "Of each key the newest record, by event time.", LatestConfig),
     (

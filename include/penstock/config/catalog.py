@@ -17,17 +17,14 @@ from penstock.config.linked import LinkedPipeline
 from penstock.config.links import linked, model_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, line_in, problem_in
-from penstock.config.side import SideConfig
+from penstock.config.readable import of_no_kind, readable_sides, readable_steps, readable_types
 from penstock.config.snapshots import wrong_snapshots
-from penstock.config.step import StepConfig, config_of, kind_of
 from penstock.config.streams import SeveralSources, several
+from penstock.config.view_names import hidden_views
 from penstock.config.wrong_steps import wrong_steps
 from penstock.config.yaml_file import Unreadable, read_yaml
 from penstock.core.errors import ConfigError, TransientError
-from penstock.core.kinds import KINDS, USUAL
-from penstock.core.measure import ColumnType
-from penstock.core.side import SideTable
-from penstock.core.step import ONLY, StepSpec
+from penstock.core.step import StepSpec
 from penstock.core.version import pipeline_of
 from penstock.core.window import micros
 
@@ -284,19 +281,21 @@ def _read(
     model: type[Pipeline], content: dict[Any, Any], lines: dict[Loc, int]
 ) -> tuple[Pipeline | None, list[ConfigProblem]]:
     """One pipeline, or its problems."""
-    path, twice = content["path"], list[ConfigProblem]()
-    if issubclass(model, OverAnswers):
+    path, twice, over = content["path"], list[ConfigProblem](), issubclass(model, OverAnswers)
+    if over:
         twice += without_slack(content, path, lines)
+    steps = readable_steps(content)
+    twice += hidden_views(steps, path, lines, over_answers=over)
     try:
         pipeline = model.model_validate(content)
     except ValidationError as wrong:
-        strange = _of_no_kind(content)
+        strange = of_no_kind(content)
         found = [problem_in(dict(e), path, lines, model) for e in wrong.errors()
                  if e["loc"][1:2] not in strange or e["loc"][-1] == "kind"]  # fmt: skip
         if model in {Guest, Floor}:  # whose columns are not known by themselves
             return None, [*twice, *found]
-        steps, types = _readable_steps(content), _readable_types(content)
-        found += wrong_steps(steps, types, _readable_sides(content), path, lines)
+        types = readable_types(content)
+        found += wrong_steps(steps, types, readable_sides(content), path, lines)
         return None, [*twice, *found]
     if isinstance(pipeline, Guest | Floor):
         return (None, twice) if twice else (pipeline, [])
@@ -329,53 +328,3 @@ def _kept_for_ever(pipeline: Pipeline, lines: dict[Loc, int]) -> Iterator[Config
         said = f"{by_key} may compare a late record with any other of its key, however old"
         remedy = "Delete keep, or give the step a pipeline of its own"
         yield ConfigProblem(pipeline.path, line_in(("keep",), lines), "keep", said, remedy)
-
-
-def _readable_types(content: dict[Any, Any]) -> dict[str, dict[str, ColumnType]]:
-    """Declared types by stream, as far as they can be read from a file with problems elsewhere."""
-    sources = content.get("sources")
-    some = sources if isinstance(sources, dict) else {}
-    named = {str(name): source for name, source in some.items() if isinstance(source, dict)}
-    streams = named if "sources" in content else {ONLY: content}
-    return {name: _types_of(source.get("columns")) for name, source in streams.items()}
-
-
-def _types_of(columns: object) -> dict[str, ColumnType]:
-    types = {}
-    for name, declared in (columns if isinstance(columns, dict) else {}).items():
-        kind = declared.get("type") if isinstance(declared, dict) else declared
-        # A wrong type is one problem, not one more in every step that uses the column.
-        types[str(name)] = ColumnType(kind) if kind in set(ColumnType) else ColumnType.DOUBLE
-    return types
-
-
-def _readable_sides(content: dict[Any, Any]) -> dict[str, SideTable | None]:
-    """Side data of a file that has problems elsewhere; with none in place of what is wrong."""
-    load = content.get("load")
-    found = dict[str, SideTable | None]()
-    for name, raw in (load if isinstance(load, dict) else {}).items():
-        try:
-            found[str(name)] = SideConfig.model_validate(raw).table(str(name))
-        except ValidationError:  # reported with the whole file
-            found[str(name)] = None
-    return found
-
-
-def _of_no_kind(content: dict[Any, Any]) -> set[Loc]:
-    """Steps that name a kind that there is none of: what else they say means nothing yet."""
-    steps = content.get("steps")
-    named = steps.items() if isinstance(steps, dict) else ()
-    return {(name,) for name, raw in named
-            if isinstance(raw, dict) and raw.get("kind", USUAL) not in KINDS}  # fmt: skip
-
-
-def _readable_steps(content: dict[Any, Any]) -> dict[str, StepConfig]:
-    """The steps that are valid by themselves, of a file that has problems elsewhere."""
-    steps = content.get("steps")
-    found = {}
-    for name, raw in (steps if isinstance(steps, dict) else {}).items():
-        try:
-            found[str(name)] = config_of(kind_of(raw)).model_validate(raw)
-        except ValidationError:  # reported with the whole file
-            continue
-    return found

@@ -170,6 +170,11 @@ class StepConfig(Model):
         return ""
 
     @property
+    def views(self) -> tuple[str, ...]:
+        """Endings of the views that SQL has of it, beside the one of its answers."""
+        return ("timely",)
+
+    @property
     def followed(self) -> set[str]:
         """Keys whose edits a running stream follows by itself."""
         return set()

@@ -123,6 +123,11 @@ class AggregateConfig(SheddingConfig):
             bound = partial(self._bound, measure, types)
             yield from problem_of(f"quality.measures.{measure}", bound)
 
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Of windows since an instant also what has come since then."""
+        return super().views if self.window.since is None else (*super().views, "so_far")
+
     def answered(self) -> Iterator[str]:
         """The measures; a landmark's average may bring a count along."""
         yield from self.measures

@@ -136,6 +136,11 @@ class CustomConfig(StepConfig):
         """None is."""
         return "no record is: each counts when it comes, whatever its event time"
 
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Also what is said of each key now, and the records that its code failed on."""
+        return (*super().views, "excluded", "now")
+
     def answered(self) -> Iterator[str]:
         """The record that changed it, and what is said."""
         yield from (WHEN.name, WHICH.name, *self.answers)

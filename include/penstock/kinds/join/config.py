@@ -280,6 +280,11 @@ class JoinConfig(SheddingConfig):
         """Those that came behind the watermark."""
         return "what came behind the watermark is compared by correction, {correction}"
 
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Also the pairs of each query."""
+        return (*super().views, *self.queries)
+
     def answered(self) -> Iterator[str]:
         """Positions, event times and what is selected of both records."""
         yield from (column.name for column in (*SEQS, *TIMES))

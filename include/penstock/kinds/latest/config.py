@@ -63,6 +63,11 @@ class LatestConfig(SheddingConfig):
         """Of the columns to keep."""
         yield from wrong_columns(self.columns, given.types)
 
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Also where each key is now."""
+        return (*super().views, "now")
+
     def answered(self) -> Iterator[str]:
         """The newest record's instant and position, and what is kept of it."""
         yield from (WHEN.name, WHICH.name, *self.columns)
