@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from penstock.config.intake import RESERVED, Definition, Intake
-from penstock.config.linked import LinkedPipeline, OfPipeline, near, problem
-from penstock.config.model import Name, PipelineName, digest_of
+from penstock.config.linked import LinkedPipeline, OfPipeline, near, nothing_called, problem
+from penstock.config.model import Name, digest_of
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 from penstock.core.expression import columns_of
@@ -32,7 +32,6 @@ Lines = dict[Loc, int]
 class Answers(OfPipeline):
     """Where records come from: the answers of a step, as they are given, and as they change."""
 
-    pipeline: PipelineName = Field(description="The other pipeline.")
     step: Name = Field(description="Its step, an aggregate or a latest.")
 
 
@@ -93,10 +92,9 @@ class OverAnswers(LinkedPipeline):
         """Where the file says whose answers it takes: the pipeline or the step."""
         return ("source", part)
 
-    def nothing_above(self, ready: Iterable[str]) -> tuple[str, str]:
+    def nothing_above(self, ready: Iterable[str], every: Iterable[str]) -> tuple[str, str]:
         """What is wrong, and the remedy, where what it takes the answers of is not there."""
-        name = self.source.pipeline
-        return f"no valid pipeline is called {name}", near(name, ready)
+        return nothing_called(self.source.pipeline, self.path, ready, every)
 
     def unread(self) -> list[ConfigProblem]:
         """What is wrong with its steps, and could not be seen before it was linked."""
@@ -165,17 +163,21 @@ def without_slack(content: dict[Any, Any], pipeline: Any, lines: Lines) -> list[
     return found
 
 
-def wrong_answers(pipeline: OverAnswers, ready: Mapping[str, Pipeline]) -> Iterator[ConfigProblem]:
+def wrong_answers(
+    pipeline: OverAnswers, ready: Mapping[str, Pipeline], every: Iterable[str]
+) -> Iterator[ConfigProblem]:
     """Link it to the pipeline above, and say what is wrong with that.
 
     Args:
         pipeline: not linked yet.
         ready: pipelines that are, or need not be.
+        every: names of those that are read.
     """
     source = pipeline.source
     above = ready.get(source.pipeline)
     if above is None:
-        yield problem(pipeline, pipeline.said_at("pipeline"), *pipeline.nothing_above(ready))
+        astray = pipeline.nothing_above(ready, every)
+        yield problem(pipeline, pipeline.said_at("pipeline"), *astray)
         return
     step = next((spec for spec in above.specs if spec.name == source.step), None)
     if step is None:
@@ -232,16 +234,21 @@ def _wrong_columns(
 
 def _wrong_step(pipeline: OverAnswers, spec: StepSpec, step: StepSpec) -> Iterator[ConfigProblem]:
     """What a step over answers cannot be."""
-    if not spec.takes or spec.window.landmark:
-        said = "user code and windows since an instant read no answers"
-        yield problem(pipeline, ("steps", spec.name, "kind"), said, "Take another kind, or a size")
+    windows: Loc = ("steps", spec.name, pipeline.steps[spec.name].windows)
+    if not spec.takes:
+        said = f"{spec.kind}: such steps read no answers"
+        yield problem(pipeline, ("steps", spec.name, "kind"), said, "Take another kind")
+        return
+    if spec.window.landmark:
+        said = "windows since an instant read no answers"
+        yield problem(pipeline, windows, said, "Give them a size, as in {size: P1D}")
         return
     yield from _wrong_pairs(pipeline, spec)
     slide, own = step.window.slide, spec.window
     apart = own.size % slide or own.slide % slide or (own.origin - step.window.origin) % slide
     if apart and not spec.by_key:
         said = f"windows of {step.name} would lie in two of its own: it moves by {slide / 1e6:g} s"
-        yield problem(pipeline, ("steps", spec.name, "window"), said, "Take multiples of that")
+        yield problem(pipeline, windows, said, "Take multiples of that")
     called = type(pipeline.steps[spec.name]).model_fields["keys"].alias or "keys"
     for key in spec.key_names:
         if key not in step.key_names:

@@ -10,11 +10,13 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from penstock.config import guest
 from penstock.config.answers import OverAnswers, without_slack
 from penstock.config.floors import Floor, parts
 from penstock.config.guest import Guest
 from penstock.config.linked import LinkedPipeline
-from penstock.config.links import linked, model_of
+from penstock.config.links import linked, misspelt, model_of
+from penstock.config.model import SUFFIXES
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem, Loc, line_in, problem_in
 from penstock.config.readable import of_no_kind, readable_sides, readable_steps, readable_types
@@ -27,9 +29,6 @@ from penstock.core.errors import ConfigError, TransientError
 from penstock.core.step import StepSpec
 from penstock.core.version import pipeline_of
 from penstock.core.window import micros
-
-SUFFIXES = (".yaml", ".yml")
-"""Of pipeline files."""
 
 
 class UnknownPipelineError(ConfigError):
@@ -259,22 +258,27 @@ def read_file(path: Path, copy: Path | None = None) -> tuple[list[Pipeline], lis
     except Unreadable as broken:
         return [], [broken.problem]
     content, lines = file.content, file.lines
-    problems = [*file.doubled]
-    problems += [
+    problems = [
         ConfigProblem(path, line_in((name,), lines), name, "unknown key", "Name the file instead")
         for name in ("name", "path")
         if name in content
     ]
     floors, astray = parts(content, path, lines)
-    problems += astray
+    problems += [*astray, *misspelt(content, path, lines)]
     model = model_of(content) or (SeveralSources if "sources" in content else Pipeline)
     found = list[Pipeline]()
     for name, said in {path.stem: content, **floors}.items():
         said |= {"name": name, "path": path}
         one, wrong = _read(Floor if name in floors else model, said, lines)
-        problems += wrong
+        problems += [each for each in wrong if not (astray and each.where == "steps")]
         found += [] if one is None else [one]
+    problems = [*file.wrong, *(each for each in problems if not _within(each, file.wrong))]
     return ([], sorted(problems, key=lambda p: p.line)) if problems else (found, [])
+
+
+def _within(problem: ConfigProblem, others: Iterable[ConfigProblem]) -> bool:
+    """Whether it hangs on what others say: once is enough."""
+    return any(f"{problem.where}.".startswith(f"{other.where}.") for other in others)
 
 
 def _read(
@@ -284,6 +288,7 @@ def _read(
     path, twice, over = content["path"], list[ConfigProblem](), issubclass(model, OverAnswers)
     if over:
         twice += without_slack(content, path, lines)
+    waits = guest.unsaid_slack(content) if model is Guest else []
     steps = readable_steps(content)
     twice += hidden_views(steps, path, lines, over_answers=over)
     try:
@@ -293,10 +298,12 @@ def _read(
         found = [problem_in(dict(e), path, lines, model) for e in wrong.errors()
                  if e["loc"][1:2] not in strange or e["loc"][-1] == "kind"]  # fmt: skip
         if model in {Guest, Floor}:  # whose columns are not known by themselves
-            return None, [*twice, *found]
+            return None, [*twice, *found, *guest.no_slack(waits, path, lines)]
         types = readable_types(content)
         found += wrong_steps(steps, types, readable_sides(content), path, lines)
         return None, [*twice, *found]
+    if isinstance(pipeline, Guest):
+        pipeline.let_say(waits)
     if isinstance(pipeline, Guest | Floor):
         return (None, twice) if twice else (pipeline, [])
     types = {stream: intake.types for stream, intake in pipeline.intakes.items()}

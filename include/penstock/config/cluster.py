@@ -16,6 +16,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.scaling import Rules
 from penstock.core.window import micros
 
+PAGE = "docs/reference/cluster-file.md"
 MEMORY_RULE = r"^[1-9][0-9]*[mg]$"
 Memory = Annotated[str, StringConstraints(pattern=MEMORY_RULE)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -161,12 +162,12 @@ def read_cluster(path: Path) -> Cluster:
 def checked_cluster(path: Path) -> tuple[Cluster | None, list[ConfigProblem]]:
     """The cluster, or all problems of its file in the order of their lines."""
     try:
-        file = read_yaml(path)
+        file = read_yaml(path, page=PAGE)
     except Unreadable as broken:
         return None, [broken.problem]
     try:
         found = Cluster.model_validate(file.content)
     except ValidationError as wrong:
         problems = [problem_in(dict(e), path, file.lines, Cluster) for e in wrong.errors()]
-        return None, sorted([*file.doubled, *problems], key=lambda p: p.line)
-    return (None, [*file.doubled]) if file.doubled else (found, [])
+        return None, sorted([*file.wrong, *problems], key=lambda p: p.line)
+    return (None, [*file.wrong]) if file.wrong else (found, [])

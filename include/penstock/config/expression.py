@@ -6,7 +6,8 @@ every layer is let through.
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Self
 
 import sqlglot
 from sqlglot import expressions as sql
@@ -154,15 +155,38 @@ def _leaf(node: sql.Expr, columns: Mapping[str, ColumnType]) -> Expression | Non
     return None
 
 
+class NoColumn(str):
+    """Says that a column is not there, in a file that declares its own.
+
+    Where columns come from another file or step, ``wrong_steps`` says so instead: here nobody
+    knows.
+    """
+
+    __slots__ = ("column", "known")
+    column: str
+    known: list[str]
+
+    def __new__(cls, said: str, column: str, known: Iterable[str]) -> Self:
+        """Which column, and those that there are."""
+        found = super().__new__(cls, said)
+        found.column, found.known = column, sorted(known)
+        return found
+
+    @property
+    def meant(self) -> str:
+        """The one that was probably meant; empty: none is near."""
+        return "".join(difflib.get_close_matches(self.column, self.known, 1, 0.75))
+
+
 def _column(name: str, columns: Mapping[str, ColumnType]) -> Column:
     if name not in columns:
         same = [known for known in columns if known.endswith(f".{name}")]
         if same:
             raise ValueError(f"column {name} is not known here: write {' or '.join(same)}")
-        known = ", ".join(sorted(columns)) or "none"
-        near = difflib.get_close_matches(name, columns, 1, 0.75)
-        remedy = f"did you mean {near[0]}?" if near else "add it under columns"
-        raise ValueError(f"column {name} is not declared: {remedy} (declared: {known})")
+        meant, there = NoColumn("", name, columns).meant, ", ".join(sorted(columns)) or "none"
+        remedy = f"did you mean {meant}?" if meant else "add it under columns"
+        said = f"column {name} is not declared: {remedy} (declared: {there})"
+        raise ValueError(NoColumn(said, name, columns))
     return Column(name, columns[name])
 
 

@@ -5,7 +5,7 @@ So a file with such steps is several pipelines, each with its log, as if each ha
 Source: EMR (routes between steps); docs/decisions/0060-floors-of-a-file.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pydantic import Field
 
 from penstock.config.answers import OverAnswers, columns_of_answers, of_every_log
 from penstock.config.columns import ColumnConfig
+from penstock.config.expression import NoColumn
 from penstock.config.linked import near, problem
 from penstock.config.model import ColumnName, PipelineName
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
@@ -44,7 +45,16 @@ class Floor(OverAnswers):
         if doubled := of_every_log(self.types):
             return [self._doubled(name) for name in doubled]
         types = {ONLY: self.types}
-        return wrong_steps(self.steps, types, {}, self.path, lines_of(self.path))
+        lines = lines_of(self.path)
+        return wrong_steps(self.steps, types, {}, self.path, lines, self._no_column)
+
+    def _no_column(self, said: NoColumn) -> tuple[str, str]:
+        """A floor declares none."""
+        name, known = self.over.name, ", ".join(said.known)
+        remedy = f"There are: {known}. Take one of these, or add one to {name}"
+        if said.meant:
+            remedy = f"Did you mean {said.meant}?"
+        return f"{said.column} is no column of the answers of {name}", remedy
 
     def _doubled(self, name: str) -> ConfigProblem:
         """A measure whose name the log of its answers has for itself."""
@@ -52,9 +62,9 @@ class Floor(OverAnswers):
         said = f"every log has a column {name} itself, and {', '.join(self.steps)} takes these"
         return problem(self, where, f"{said} answers into one", "Rename the measure")
 
-    def nothing_above(self, ready: Iterable[str]) -> tuple[str, str]:
+    def nothing_above(self, ready: Iterable[str], every: Iterable[str]) -> tuple[str, str]:
         """What is wrong, and the remedy, where what it takes the answers of is not there."""
-        del ready
+        del ready, every
         return f"{self.source.step} has problems itself", "Mend these first"
 
     def said_at(self, part: str) -> Loc:
@@ -73,7 +83,7 @@ def parts(
     steps = content.get("steps")
     if not isinstance(steps, dict):
         return {}, []
-    over = {name: str(step[FROM]) for name, step in steps.items()
+    over = {name: "" if step[FROM] is None else str(step[FROM]) for name, step in steps.items()
             if isinstance(step, dict) and FROM in step}  # fmt: skip
     content["steps"] = {name: step for name, step in steps.items() if name not in over}
     if problems := [*_astray(over, steps, path, lines)]:
@@ -91,16 +101,22 @@ def parts(
 
 def _astray(
     over: Mapping[str, str], steps: Mapping[str, Any], path: Path, lines: dict[Loc, int]
-) -> Iterable[ConfigProblem]:
-    """Steps that are from what is no step, or from themselves."""
+) -> Iterator[ConfigProblem]:
+    """Steps that are from what is no step, or from themselves: of a ring one is told."""
+    seen = set[str]()
     for name, below in over.items():
-        loc: Loc = ("steps", name, FROM)
-        said, remedy = "", near(below, steps.keys() - {name})
-        if below not in steps:
-            said = f"{below} is no step of this file"
-        elif name in _way(below, over):
-            said = f"{name} is from itself"
+        said, remedy = "", "Delete from, or name another step"
+        way = _way(name, over)
+        if not below:
+            said = "is empty"
+        elif below not in steps:
+            said, remedy = f"{below} is no step of this file", near(below, steps.keys() - {name})
+        elif over.get(way[-1]) == name and name not in seen:
+            seen |= {*way}
+            ring = ", ".join(f"{each} is from {over[each]}" for each in way)
+            said = f"{name} is from itself" + (f": {ring}" if name != below else "")
         if said:
+            loc: Loc = ("steps", name, FROM)
             yield ConfigProblem(path, line_in(loc, lines), dots(loc), said, remedy)
 
 

@@ -12,6 +12,8 @@ NAME_RULE = rf"^{_NAME}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_RULE)]
 PIPELINE_RULE = rf"^{_NAME}(-{_NAME})?$"
 """A file's name; of what is over one of its steps (``core/floor``) with that step's."""
+SUFFIXES = (".yaml", ".yml")
+"""Of pipeline files."""
 PipelineName = Annotated[str, StringConstraints(pattern=PIPELINE_RULE)]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 

@@ -8,10 +8,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import Field, GetCoreSchemaHandler, PositiveInt, field_validator, model_validator
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    PositiveInt,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
-from penstock.config.expression import parse_where
+from penstock.config.expression import NoColumn, parse_where
 from penstock.config.model import ColumnName, Model, Name
 from penstock.config.slack import Quality, SlackConfig
 from penstock.core.errors import ConfigError
@@ -109,6 +117,16 @@ class StepConfig(Model):
             raise ValueError(f"{value!r} is no kind of step. {meant}There are: {', '.join(KINDS)}")
         return value
 
+    @field_validator("parallelism", mode="wrap")
+    @classmethod
+    def _is_a_number_of_tasks(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(value)
+        except ValidationError:  # one for each thing that it may be
+            raise ValueError(
+                f"{value!r} is no number of tasks. Write one from 1, or auto"
+            ) from None
+
     @model_validator(mode="after")
     def _quality_and_slack_belong_together(self) -> Self:
         if self.slack.steered is not None and self.quality is None:
@@ -170,6 +188,11 @@ class StepConfig(Model):
         return ""
 
     @property
+    def windows(self) -> str:
+        """Its key that says how long windows are."""
+        return "window"
+
+    @property
     def views(self) -> tuple[str, ...]:
         """Endings of the views that SQL has of it, beside the one of its answers."""
         return ("timely",)
@@ -228,7 +251,8 @@ def code_of(path: Path) -> Path:
 
 def undeclared(column: str, types: Mapping[str, ColumnType]) -> str:
     """What is wrong with the name of a column that is not there."""
-    return f"{column} is not declared under columns (declared: {', '.join(sorted(types))})"
+    said = f"{column} is not declared under columns (declared: {', '.join(sorted(types))})"
+    return NoColumn(said, column, types)
 
 
 def wrong_columns(columns: Sequence[str], types: Mapping[str, ColumnType]) -> Iterator[Said]:
@@ -261,7 +285,8 @@ def problem_of(where: str, parse: Callable[[], object]) -> Iterator[Said]:
     try:
         parse()
     except ValueError as wrong:
-        yield where, str(wrong)
+        said = wrong.args[0] if wrong.args else ""
+        yield where, said if isinstance(said, NoColumn) else str(wrong)
 
 
 def config_of(kind: str) -> type[StepConfig]:

@@ -1,8 +1,9 @@
 """What is wrong with the steps of a pipeline file, given what they are given."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from penstock.config.expression import NoColumn
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 from penstock.config.step import Given, StepConfig, code_of
 from penstock.config.streams import wrong_stream
@@ -16,8 +17,19 @@ def wrong_steps(
     sides: Mapping[str, SideTable | None],
     path: Path,
     lines: dict[Loc, int],
+    no_column: Callable[[NoColumn], tuple[str, str]] = lambda said: (said, ""),
 ) -> list[ConfigProblem]:
-    """What is wrong with steps; ``types``: of the declared columns, by stream."""
+    """What is wrong with steps.
+
+    Args:
+        steps: by name.
+        types: of the declared columns, by stream.
+        sides: side data by name; none: it is wrong itself.
+        path: the file.
+        lines: where its keys stand.
+        no_column: problem and remedy where a column is not there; by default it is the file's own
+            to declare it.
+    """
     problems = []
     wrong = {f"load.{name}" for name, side in sides.items() if side is None}
     right = {name: side for name, side in sides.items() if side is not None}
@@ -32,5 +44,6 @@ def wrong_steps(
             if part in wrong:  # once is enough
                 continue
             loc = ("steps", name, *part.split("."))
-            problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), said))
+            told = no_column(said) if isinstance(said, NoColumn) else (said, "")
+            problems.append(ConfigProblem(path, line_in(loc, lines), dots(loc), *told))
     return problems

@@ -7,9 +7,12 @@ from typing import Any
 
 import yaml
 
+from penstock.config.cut import mended
 from penstock.config.nodes import require_size
 from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 
+PIPELINE_PAGE = "docs/reference/pipeline-file.md"
+"""What such a file may say."""
 TRUTH, TEXT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
 
 
@@ -28,20 +31,21 @@ class YamlFile:
     Attributes:
         content: keys with their values.
         lines: where keys stand.
-        doubled: problems: keys that stand twice.
+        wrong: problems: keys that stand twice, and values that YAML cut, which are whole here.
     """
 
     content: dict[Any, Any]
     lines: dict[Loc, int]
-    doubled: tuple[ConfigProblem, ...]
+    wrong: tuple[ConfigProblem, ...]
 
 
-def read_yaml(path: Path, copy: Path | None = None) -> YamlFile:
+def read_yaml(path: Path, copy: Path | None = None, page: str = PIPELINE_PAGE) -> YamlFile:
     """Read a file.
 
     Args:
         path: the file, as problems name it.
         copy: a file that holds what that one held.
+        page: says what such a file may hold.
 
     Raises:
         Unreadable: it is no mapping.
@@ -53,14 +57,15 @@ def read_yaml(path: Path, copy: Path | None = None) -> YamlFile:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(node, yaml.MappingNode):
             said = "is empty or not a mapping"
-            raise Unreadable(ConfigProblem(path, 1, "file", said, "See the docs"))
+            raise Unreadable(ConfigProblem(path, 1, "file", said, f"See {page}"))
         require_size(node)
+        cut = tuple(mended(node, path))
         lines = dict(_lines(node, ()))
         doubled = tuple(
             ConfigProblem(path, line, dots(loc), "stands twice", "Delete one")
             for loc, line in _doubled(node, ())
         )
-        return YamlFile(_content(node), lines, doubled)
+        return YamlFile(_content(node), lines, (*cut, *doubled))
     except yaml.MarkedYAMLError as broken:
         mark = broken.problem_mark
         line = mark.line + 1 if mark is not None else 1
@@ -70,6 +75,10 @@ def read_yaml(path: Path, copy: Path | None = None) -> YamlFile:
     except RecursionError:
         said = "is nested too deeply, or holds itself"
         raise Unreadable(ConfigProblem(path, 1, "yaml", said, "Mend the YAML")) from None
+    except UnicodeDecodeError as broken:
+        line = broken.object[: broken.start].count(b"\n") + 1
+        said = "is not written in UTF-8"
+        raise Unreadable(ConfigProblem(path, line, "file", said, "Save it as UTF-8")) from broken
     except (OSError, ValueError, TypeError, yaml.YAMLError) as broken:
         if copy is not None and isinstance(broken, OSError):
             raise

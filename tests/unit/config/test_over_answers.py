@@ -88,7 +88,7 @@ def test_another_definition_below_is_another_one_above(tmp_path: Path) -> None:
         (("step: minute", "step: minute, after: delete"), r":1 source.after after says how files"),
         (("columns", "keep: P3D\ncolumns"), r":2 keep rush keeps records for a while"),
         (("{size: PT1H}", "{since: 2024-01-01T00:00:00Z, period: P1D}"),
-         r":4 steps.rush.kind user code and windows since an instant read no answers"),
+         r":6 steps.rush.window windows since an instant read no answers. Give them a size"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_where_it_stands(

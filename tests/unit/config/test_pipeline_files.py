@@ -64,13 +64,14 @@ def test_a_good_file_has_no_problem(tmp_path: Path) -> None:
 
 
 NOW = "Input should be"
+EMPTY = "bad.yaml:1  file  is empty or not a mapping. See docs/reference/pipeline-file.md"
 PROBLEMS = {
     "not YAML": ("a: [1\nb: 2\n", [
         "bad.yaml:2  yaml  expected ',' or ']', but got ':'. Mend the YAML"]),
     "a tab": (GOOD.replace("  site", "\tsite"), [
         "bad.yaml:3  yaml  found character '\\t' that cannot start any token. Mend the YAML"]),
-    "empty": ("", ["bad.yaml:1  file  is empty or not a mapping. See the docs"]),
-    "a list": ("- a\n", ["bad.yaml:1  file  is empty or not a mapping. See the docs"]),
+    "empty": ("", [EMPTY]),
+    "a list": ("- a\n", [EMPTY]),
     "two documents": ("a: 1\n---\nb: 2\n", [
         "bad.yaml:2  yaml  but found another document. Mend the YAML"]),
     "an unknown key": (GOOD.replace("keys:", "kays:"), [

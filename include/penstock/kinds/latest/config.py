@@ -64,6 +64,11 @@ class LatestConfig(SheddingConfig):
         yield from wrong_columns(self.columns, given.types)
 
     @property
+    def windows(self) -> str:
+        """The span in which a key is answered once."""
+        return "every"
+
+    @property
     def views(self) -> tuple[str, ...]:
         """Also where each key is now."""
         return (*super().views, "now")
