@@ -189,6 +189,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command in {"backup", "restore"}:
             return _fail("interrupted; what was there is whole: call it again")
         return _fail("interrupted; what was started goes on in the background: penstock status")
+    except OSError as wrong:
+        if wrong.filename is None:  # of no file that anybody could see to
+            raise
+        return _fail(f"{wrong.filename}: {wrong.strerror}. See to that, and call it again")
 
 
 def _folder(text: str) -> Path:

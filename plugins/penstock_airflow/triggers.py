@@ -173,9 +173,9 @@ class StreamTrigger(BaseTrigger):
 
     def _see_to(self) -> None:
         """From now on the end of the host is the task's; a triggerer that comes later knows."""
-        self._seen_to = self._stream
         if self._try and marked_by(self._paths, self.pipeline) != self._try:
             mark(self._paths, self.pipeline, self._try)
+        self._seen_to = self._stream
 
     def _is_end(self, now: StreamStatus) -> bool:
         """Whether the task ends by this; after other stops it is meant to run."""
@@ -236,25 +236,25 @@ class StreamTrigger(BaseTrigger):
         files = state_of(wiring.settings())
         if self._reading.is_due(files):
             try:
-                self._reading.took(files, whole=not self._read().errors)
+                catalog = self._read()
+                is_known = self._digest is not None or self._is_gone
+                self._reading.took(files, whole=is_known and not catalog.errors)
             except (PenstockError, OSError) as wrong:  # perhaps it passes: it is read again
                 self._stay(wrong)
         return wiring.stream_spec(self._stream, self._digest)
 
     def _read(self) -> Catalog:
-        """Take what the catalog says of the pipeline, or that it is gone.
+        """Take what the catalog says of the pipeline, or that it is gone or out of force.
 
         Raises:
-            PenstockError, OSError: it does not say that now.
+            PenstockError, OSError: nobody can tell that now; what was known stays.
         """
         catalog = wiring.catalog()
         try:
             pipeline = catalog.pipeline(self.pipeline)
-        except UnknownPipelineError as unknown:  # nobody may start it as it was
-            self._digest, self._is_gone = None, False
+        except UnknownPipelineError as unknown:
             self._is_gone = is_gone(wiring.settings(), catalog, self.pipeline)
-            if not self._is_gone:
-                raise
+            self._digest = None  # nobody may start it as it was
             self._stay(unknown)
         else:
             self._stream, self._digest = pipeline.log, pipeline.log_digest

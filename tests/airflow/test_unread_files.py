@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from watched import Host, trigger
 
+from penstock.config.catalog import Catalog
 from penstock.config.kept import catalog_to_run, kept_file
 from penstock.config.shares import shares_file
 from penstock.runtime.streams import links
@@ -95,6 +96,34 @@ def test_nobody_is_gone_with_the_folder_of_files(
     for watch in watches * 2:
         assert watch._look() is None
     assert (links.linked(paths), host.done) == (["flights", "sites"], ["start flights"])
+    for watch in watches:
+        host.runs.clear()
+        host.done.clear()
+        assert watch._look() is None
+        assert host.done == ["start flights"], "and is started again once it dies"
+
+
+def test_who_is_out_of_force_is_not_read_at_every_look(
+    driver: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, really, read = Host(monkeypatch), wiring.catalog, list[int]()
+    file = wiring.settings().pipelines / "sites.yaml"
+    file.write_text("source: [")
+    wiring.catalog()
+
+    def catalog() -> Catalog:
+        read.append(1)
+        return really()
+
+    monkeypatch.setattr(wiring, "catalog", catalog)
+    watch = trigger("sites")
+    watch._ensure()
+    for _ in range(5):
+        assert watch._look() is None
+    assert (len(read), host.done) == (1, [])
+    file.write_text(GUEST)
+    assert watch._look() is None
+    assert host.done == ["start flights"]
 
 
 def test_an_edit_that_could_not_be_read_when_it_was_made_is_followed_after_a_while(

@@ -29,6 +29,12 @@ from penstock.core.crash import reached
 from penstock.core.errors import ConfigError
 from penstock.core.version import FORMER, NEXT, version_of
 
+LASTING = (PermissionError, IsADirectoryError)
+"""A kept definition that no next try can read: it is missing to its own pipeline, and to no other.
+
+While an error may pass whoever reads fails, and tries again.
+"""
+
 
 def catalog_in_force(settings: Settings) -> Catalog:
     """All pipelines: those of valid files, and of the others as their files last were valid.
@@ -95,13 +101,27 @@ def _whole(settings: Settings, read: Catalog) -> tuple[Catalog, list[Pipeline]]:
     """What valid files say, and what stands in for the others: a file is valid as a whole."""
     wrong = sorted({problem.path for problem in read.errors})
     stay = tuple(pipeline for pipeline in read.pipelines if pipeline.path not in wrong)
-    taken, standing_in = {pipeline.name for pipeline in stay}, list[Pipeline]()
+    found, errors = {pipeline.name: pipeline for pipeline in stay}, [*read.errors]
+    standing_in = list[Pipeline]()
     for path in wrong:
-        for name in _once_valid(settings, path):
-            if name not in taken and (former := _kept(settings, path, name)):
-                taken.add(name)
-                standing_in.append(former)
-    return replace(read, pipelines=stay), standing_in
+        try:
+            formers = [each for each in _formers(settings, path) if each.name not in found]
+        except LASTING as away:
+            said = f"what it last said cannot be read: {away.filename}: {away.strerror}"
+            errors.append(ConfigProblem(path, 1, "file", said, "See to both files"))
+            continue
+        found |= {each.name: each for each in formers}
+        standing_in += formers
+    return replace(read, pipelines=stay, errors=tuple(errors)), standing_in
+
+
+def _formers(settings: Settings, path: Path) -> list[Pipeline]:
+    """The pipelines that a file was when it last was valid, each as it is kept."""
+    with suppress(FileNotFoundError):
+        names = [each.name for each in read_file(path, kept_file(settings, path.stem))[0]]
+        found = (_kept(settings, path, name) for name in names)
+        return [former for former in found if former is not None]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +146,10 @@ def put_out(settings: Settings, catalog: Catalog) -> dict[str, PutOut]:
     """
     ready, found = {each.name: each for each in (*catalog.pipelines, *catalog.logs)}, {}
     for path in sorted({problem.path for problem in catalog.errors}):
-        for name in _once_valid(settings, path):
-            if name not in ready and (former := _kept(settings, path, name)) is not None:
-                found[name] = PutOut(former, _why_out(settings, former, ready))
+        with suppress(*LASTING):  # which is one of the catalog's problems
+            for former in _formers(settings, path):
+                if former.name not in ready:
+                    found[former.name] = PutOut(former, _why_out(settings, former, ready))
     return found
 
 
@@ -306,10 +327,3 @@ def _folder(settings: Settings) -> Path:
 
 def _kept(settings: Settings, path: Path, name: str) -> Pipeline | None:
     return read_copy(path, kept_file(settings, name), name)
-
-
-def _once_valid(settings: Settings, path: Path) -> list[str]:
-    """Names of the pipelines that a file was when it last was valid."""
-    with suppress(FileNotFoundError):
-        return [each.name for each in read_file(path, kept_file(settings, path.stem))[0]]
-    return []

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config.kept import approve, catalog_in_force, keep, kept_file, read_files, take_back
+from penstock.__main__ import main
+from penstock.config.kept import (
+    approve,
+    catalog_in_force,
+    keep,
+    kept_file,
+    put_out,
+    read_files,
+    take_back,
+)
 from penstock.runtime.streams.linked import LinkedPipelines
 from penstock.runtime.streams.links import link
 from penstock.runtime.streams.paths import StreamPaths
@@ -78,6 +87,42 @@ def test_a_host_does_not_take_its_guest_for_gone(tmp_path: Path) -> None:
     with unreadable(settings.pipelines / "trucks.yaml", kept_file(settings, "trucks")):
         linked()
     assert [each.name for each in linked()] == ["gates", "trucks"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_one_that_never_can_be_read_is_its_own_pipelines_affair(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    waits: bool,
+) -> None:
+    settings = settings_of(tmp_path, waits=waits)
+    run_all(settings, gates=LOG, other=OTHER)
+    kept_file(settings, "other").unlink()
+    kept_file(settings, "other").mkdir()
+    (settings.pipelines / "other.yaml").write_text("a typo")
+    found = catalog_in_force(settings)
+    assert [each.name for each in found.pipelines] == ["gates"]
+    assert not put_out(settings, found)
+    monkeypatch.setenv("PENSTOCK_HOME", str(settings.home))
+    monkeypatch.setenv("PENSTOCK_PIPELINES", str(settings.pipelines))
+    assert main(["validate"]) == 1
+    said = f"other.yaml:1  file  what it last said cannot be read: {kept_file(settings, 'other')}: "
+    assert f"{said}Is a directory. See to both files" in capsys.readouterr().err
+
+
+def test_a_command_that_cannot_read_one_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_of(tmp_path, waits=False)
+    run_all(settings, gates=LOG, trucks=GUEST)
+    (settings.pipelines / "gates.yaml").unlink()
+    monkeypatch.setenv("PENSTOCK_HOME", str(settings.home))
+    monkeypatch.setenv("PENSTOCK_PIPELINES", str(settings.pipelines))
+    with unreadable(log := kept_file(settings, "gates")):
+        assert main(["validate"]) == 1
+    assert f"{log}: Too many open files. See to that" in capsys.readouterr().err
 
 
 def test_a_copy_that_goes_while_it_is_asked_for_is_gone(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from penstock.config.shares import shares_file
 from penstock.runtime.streams.linked import LinkedPipelines
 from penstock.runtime.streams.links import link, unlink
 from penstock.runtime.streams.paths import StreamPaths
+from penstock.spark.running import wanted
 
 OVER = """
 source: {pipeline: gates, step: minute}
@@ -31,6 +32,7 @@ source: {pipeline: gates}
 steps:
   hour: {keys: [gate], window: {size: PT1H}, measures: {n: count(*)}, slack: {fixed: PT10S}}
 """
+HEAVIEST = GUEST.replace("hour:", "heaviest:").replace("n: count(*)", "most: max(weight)")
 MORE = GUEST.replace("  hour:", "  hours:")
 
 
@@ -94,6 +96,44 @@ def test_who_leaves_is_gone_at_once(settings: Settings) -> None:
     assert steps(runs) == BOTH
     (settings.pipelines / "trucks.yaml").unlink()
     assert steps(runs) == {"gates": ["minute"]}
+
+
+def test_what_a_file_says_now_goes_before_what_another_one_said(settings: Settings) -> None:
+    """A run that both have: the slack of it is not that of the former file for ever."""
+    minute = LOG.partition("steps:")[2]
+    (settings.pipelines / "trucks.yaml").write_text(f"source: {{pipeline: gates}}\nsteps:{minute}")
+    runs = LinkedPipelines(settings, read(settings).pipeline("gates"))
+    assert [*wanted(runs())] == ["minute"], "they share it"
+    kept_file(settings, "trucks").unlink()
+    (settings.pipelines / "trucks.yaml").write_text("steps: [")
+    (settings.pipelines / "gates.yaml").write_text(LOG.replace("PT10S", "PT20S"))
+    slacks = {step.id: step.slack for _, step in wanted(runs()).values()}
+    mine = {step.id: step.slack for step in read(settings).pipeline("gates").specs}
+    assert {**slacks, **mine} == slacks
+
+
+def test_whom_another_file_puts_out_ends_as_the_plan_says(settings: Settings) -> None:
+    runs = LinkedPipelines(settings, read(settings).pipeline("gates"))
+    (settings.pipelines / "trucks.yaml").write_text(HEAVIEST)
+    heavy = LOG.replace("{gate: string}", "{gate: string, weight: long}")
+    (settings.pipelines / "gates.yaml").write_text(heavy)
+    keep(settings, read(settings))
+    assert steps(runs) == {"gates": ["minute"], "trucks": ["heaviest"]}
+    (settings.pipelines / "gates.yaml").write_text(LOG)
+    assert steps(runs) == {"gates": ["minute"]}
+    (settings.pipelines / "gates.yaml").write_text(heavy)
+    assert steps(runs) == {"gates": ["minute"], "trucks": ["heaviest"]}
+
+
+def test_a_version_that_was_removed_does_not_stay(settings: Settings) -> None:
+    kept_file(settings, former := "trucks@former").write_text(MORE)
+    runs = LinkedPipelines(settings, read(settings).pipeline("gates"))
+    assert steps(runs) == BOTH | {former: ["hours"]}
+    kept_file(settings, "trucks").unlink()
+    (settings.pipelines / "trucks.yaml").write_text("steps: [")
+    assert steps(runs) == BOTH | {former: ["hours"]}
+    kept_file(settings, former).unlink()
+    assert steps(runs) == BOTH
 
 
 def test_nobody_leaves_with_the_folder_of_files(settings: Settings) -> None:

@@ -1,8 +1,9 @@
 """The files by which the supervisor, the driver and everybody else know of one stream.
 
 Standard library only: the supervisor runs without site-packages. Every file is replaced as a
-whole, so a reader sees the former content or the new one; who is alive is said by locks alone,
-because the kernel gives them up however a process ends.
+whole, so a reader sees the former content or the new one; but for the mark in a link, which is
+written where the link lies, so that none comes back (``links.mark``). Who is alive is said by locks
+alone, because the kernel gives them up however a process ends.
 """
 
 import fcntl
