@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -207,6 +208,17 @@ def test_without_any_audit_the_overview_says_what_to_do(tmp_path: Path) -> None:
 
     assert sites(tmp_path / "none") == []
     assert "Trigger an" in views().get_template("overview.html").render(sites=[])
+
+
+def test_no_job_is_named_that_records_more_of_a_version(docs: Path, tmp_path: Path) -> None:
+    from penstock_airflow.web.app import views
+
+    for name in ("trucks", "trucks@next"):
+        shutil.copytree(docs / "flights", tmp_path / name)
+        (tmp_path / name / "timely-per_site.svg").unlink()
+    page = views().get_template("overview.html").render(sites=sites(tmp_path))
+    assert "correct__trucks</code> records it" in page
+    assert page.count("records it") == 1
 
 
 def test_a_file_beside_the_folder_is_not_served_by_any_path(docs: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.core.version import which_of
 from penstock.runtime.streams import control
 from penstock.runtime.streams.control import StreamStatus
 from penstock.runtime.streams.paths import StreamPaths
@@ -30,6 +31,11 @@ class Site:
     latest: dict[str, Any]
     audits: list[dict[str, Any]]
     pictures: dict[str, str]
+
+    @property
+    def is_version(self) -> bool:
+        """Whether it was proved beside the one in force: no job of its own records more of it."""
+        return bool(which_of(self.pipeline))
 
 
 def streams(folder: Path) -> list[tuple[str, StreamStatus]]:

@@ -18,8 +18,8 @@ Run = Callable[..., tuple[int, str, str]]
 def used(corrected: World) -> World:
     """With reports and stream files, and another pipeline's beside them."""
     settings = corrected.settings
-    for folder in (settings.docs / "doors", settings.docs / ".gx" / "doors", settings.docs / "d"):
-        folder.mkdir(parents=True)
+    for name in ("doors", "doors@next", ".gx/doors", ".gx/doors@next", "d"):
+        (settings.docs / name).mkdir(parents=True)
     settings.streams.mkdir()
     for name in ("doors.supervisor.lock", "doors.driver.json", "doors2.driver.json"):
         (settings.streams / name).touch()

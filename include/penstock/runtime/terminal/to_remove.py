@@ -149,7 +149,8 @@ def to_be_removed(settings: Settings, name: str) -> Removal:
     parts = tuple(_parts(settings.lake_uri, name, mine, shares, others, stays=bool(guests)))
     ends = {part.log.pipeline for part in parts if part.steps is None}
     hosts = ends | ({name} - {part.log.pipeline for part in parts})
-    reports = (settings.docs / name, settings.docs / ".gx" / name, settings.results / name)
+    places = settings.docs, settings.docs / ".gx", settings.results
+    reports = [place / each for each in sorted(mine) for place in places]
     names = (*(f"{log}.*" for log in hosts), f"*.link.{name}")  # of a host that ended by itself
     return Removal(
         parts=parts,
