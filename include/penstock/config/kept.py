@@ -3,7 +3,7 @@
 Or, where that is asked for, while its edit waits for approval: then it is built beside it first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,26 +101,26 @@ def _whole(settings: Settings, read: Catalog) -> tuple[Catalog, list[Pipeline]]:
     """What valid files say, and what stands in for the others: a file is valid as a whole."""
     wrong = sorted({problem.path for problem in read.errors})
     stay = tuple(pipeline for pipeline in read.pipelines if pipeline.path not in wrong)
-    found, errors = {pipeline.name: pipeline for pipeline in stay}, [*read.errors]
-    standing_in = list[Pipeline]()
+    taken, standing_in = {pipeline.name for pipeline in stay}, list[Pipeline]()
+    errors = [*read.errors]
     for path in wrong:
         try:
-            formers = [each for each in _formers(settings, path) if each.name not in found]
+            formers = _formers(settings, path, taken)
         except LASTING as away:
             said = f"what it last said cannot be read: {away.filename}: {away.strerror}"
             errors.append(ConfigProblem(path, 1, "file", said, "See to both files"))
-            continue
-        found |= {each.name: each for each in formers}
-        standing_in += formers
+        else:
+            taken |= {former.name for former in formers}
+            standing_in += formers
     return replace(read, pipelines=stay, errors=tuple(errors)), standing_in
 
 
-def _formers(settings: Settings, path: Path) -> list[Pipeline]:
-    """The pipelines that a file was when it last was valid, each as it is kept."""
+def _formers(settings: Settings, path: Path, taken: Container[str]) -> list[Pipeline]:
+    """The pipelines that a file was when it last was valid, as kept; but for names taken."""
     with suppress(FileNotFoundError):
-        names = [each.name for each in read_file(path, kept_file(settings, path.stem))[0]]
-        found = (_kept(settings, path, name) for name in names)
-        return [former for former in found if former is not None]
+        once = read_file(path, kept_file(settings, path.stem))[0]
+        kept = (_kept(settings, path, each.name) for each in once if each.name not in taken)
+        return [former for former in kept if former is not None]
     return []
 
 
@@ -147,9 +147,8 @@ def put_out(settings: Settings, catalog: Catalog) -> dict[str, PutOut]:
     ready, found = {each.name: each for each in (*catalog.pipelines, *catalog.logs)}, {}
     for path in sorted({problem.path for problem in catalog.errors}):
         with suppress(*LASTING):  # which is one of the catalog's problems
-            for former in _formers(settings, path):
-                if former.name not in ready:
-                    found[former.name] = PutOut(former, _why_out(settings, former, ready))
+            for former in _formers(settings, path, ready):
+                found[former.name] = PutOut(former, _why_out(settings, former, ready))
     return found
 
 

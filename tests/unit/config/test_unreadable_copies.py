@@ -17,6 +17,7 @@ from penstock.config.kept import (
     read_files,
     take_back,
 )
+from penstock.config.settings import Settings
 from penstock.runtime.streams.linked import LinkedPipelines
 from penstock.runtime.streams.links import link
 from penstock.runtime.streams.paths import StreamPaths
@@ -89,6 +90,12 @@ def test_a_host_does_not_take_its_guest_for_gone(tmp_path: Path) -> None:
     assert [each.name for each in linked()] == ["gates", "trucks"]
 
 
+def validate(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("PENSTOCK_HOME", str(settings.home))
+    monkeypatch.setenv("PENSTOCK_PIPELINES", str(settings.pipelines))
+    return main(["validate"])
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_one_that_never_can_be_read_is_its_own_pipelines_affair(
     tmp_path: Path,
@@ -105,9 +112,7 @@ def test_one_that_never_can_be_read_is_its_own_pipelines_affair(
     found = catalog_in_force(settings)
     assert [each.name for each in found.pipelines] == ["gates"]
     assert not put_out(settings, found)
-    monkeypatch.setenv("PENSTOCK_HOME", str(settings.home))
-    monkeypatch.setenv("PENSTOCK_PIPELINES", str(settings.pipelines))
-    assert main(["validate"]) == 1
+    assert validate(settings, monkeypatch) == 1
     said = f"other.yaml:1  file  what it last said cannot be read: {kept_file(settings, 'other')}: "
     assert f"{said}Is a directory. See to both files" in capsys.readouterr().err
 
@@ -118,10 +123,8 @@ def test_a_command_that_cannot_read_one_says_which(
     settings = settings_of(tmp_path, waits=False)
     run_all(settings, gates=LOG, trucks=GUEST)
     (settings.pipelines / "gates.yaml").unlink()
-    monkeypatch.setenv("PENSTOCK_HOME", str(settings.home))
-    monkeypatch.setenv("PENSTOCK_PIPELINES", str(settings.pipelines))
     with unreadable(log := kept_file(settings, "gates")):
-        assert main(["validate"]) == 1
+        assert validate(settings, monkeypatch) == 1
     assert f"{log}: Too many open files. See to that" in capsys.readouterr().err
 
 
