@@ -190,7 +190,7 @@ class LogQuery:
         return sum(int(each["memoryUsedBytes"]) for each in operators)
 
     def finish(self, until: float, since: int) -> None:
-        """Let the running micro-batch finish, then stop.
+        """Let the running micro-batch finish, then stop: nothing is written afterwards.
 
         Args:
             until: of the clock that only rises, s: it is not waited for longer.
@@ -204,6 +204,7 @@ class LogQuery:
             if self._waits or self.done != since:  # a backlog waits
                 break
             threading.Event().wait(0.02)
+        self.sink.close(until)
         self.streaming.stop()
 
     @property

@@ -6,6 +6,7 @@ no-ops by the transaction (generation, micro-batch).
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -46,14 +47,14 @@ StandsStill = Callable[[str, str], None]
 
 
 class FencedError(TransientError):
-    """Another process has begun a newer generation of the step."""
+    """Its rows are not wanted: a newer generation of the step has begun, or the query ends."""
 
 
 class QuerySink:
     """What ``foreachBatch`` calls: hands each step its part of a micro-batch.
 
     A step's commits are in order; those of several steps wait for the disk at the same time.
-    Nothing is written of a step that has gone meanwhile.
+    Nothing is written of a step that has gone meanwhile, nor once the query is to end.
 
     Args:
         told: gets a step's name and its row of ``control``, once that is committed.
@@ -65,6 +66,7 @@ class QuerySink:
         self._sinks: dict[str, StepSink] = {}
         self._told, self._stands_still = told, stands_still
         self._writers = ThreadPoolExecutor(WRITERS, "sink")
+        self._calls, self._closed = threading.Lock(), False
 
     def add(self, sink: "StepSink") -> None:
         """Write for a step, and no more for what ran before it of the same step."""
@@ -79,9 +81,33 @@ class QuerySink:
         if (sink := self._sinks.pop(step, None)) is not None:
             sink.end()
 
+    def close(self, until: float) -> None:
+        """Write no more; the micro-batch that is being written is waited for.
+
+        A stop interrupts Spark's thread, and a call that it interrupts is made again, by py4j and
+        beside the thread that has ended: it would write after the stop.
+
+        Args:
+            until: of the clock that only rises, s: it is not waited for longer.
+        """
+        self._closed = True
+        patience = min(max(until - time.monotonic(), 0), threading.TIMEOUT_MAX)
+        if self._calls.acquire(timeout=patience):
+            self._calls.release()
+
     def __call__(self, frame: DataFrame, _number: int) -> None:
-        """Write one micro-batch; exactly one action runs on the stateful plan."""
-        rows = frame.toArrow()
+        """Write one micro-batch; exactly one action runs on the stateful plan.
+
+        Raises:
+            FencedError: the query is to end, or a newer generation of a step has begun elsewhere.
+            TransientError: a task could not write what it found.
+        """
+        with self._calls:
+            if self._closed:
+                raise FencedError("the query ends: what it has not written, its next life does")
+            self._write(frame.toArrow())
+
+    def _write(self, rows: pa.Table) -> None:
         told: dict[str, list[Status]] = {}
         for content in messages_in(rows, STATUS):
             status = Status.from_json(content)
