@@ -7,6 +7,7 @@ every layer is let through.
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Self
 
 import sqlglot
@@ -58,6 +59,8 @@ FUNCTIONS: dict[type[sql.Expr], Function] = {
     sql.Median: Function.QUANTILE,
     sql.Quantile: Function.QUANTILE,
 }
+TEXTS = 1024
+"""Expressions that a process keeps: files are read again and again, and seldom say anything new."""
 MEASURE_FORMS = "count(*), count(x), sum(x), avg(x), min(x), max(x), median(x) or quantile(x, 0.9)"
 
 
@@ -109,7 +112,9 @@ def _phi(node: sql.Expr, text: str) -> float:
     raise ValueError(f"'{text}': the share must be a number between 0 and 1, as in 0.9")
 
 
+@lru_cache(maxsize=TEXTS)
 def _parse(text: str) -> sql.Expr:
+    """Nobody changes what it gives: whoever reads the same text again is given the same."""
     try:
         return sqlglot.parse_one(text, dialect="spark")
     except SqlglotError as broken:

@@ -1,7 +1,9 @@
 """A YAML file with the lines of its keys: what every file of ours is read by."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from penstock.config.problems import ConfigProblem, Loc, dots, line_in
 
 PIPELINE_PAGE = "docs/reference/pipeline-file.md"
 """What such a file may say."""
+FILES = 256
+"""Texts of which a process keeps what they say: most files are read again as they were."""
 TRUTH, TEXT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
 
 
@@ -30,7 +34,7 @@ class YamlFile:
 
     Attributes:
         content: keys with their values.
-        lines: where keys stand.
+        lines: where keys stand; whoever reads the same text again is given the same ones.
         wrong: problems: keys that stand twice, and values that YAML cut, which are whole here.
     """
 
@@ -53,19 +57,8 @@ def read_yaml(path: Path, copy: Path | None = None, page: str = PIPELINE_PAGE) -
             for one would let go of a definition that is in force.
     """
     try:
-        text = (copy or path).read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        if not isinstance(node, yaml.MappingNode):
-            said = "is empty or not a mapping"
-            raise Unreadable(ConfigProblem(path, 1, "file", said, f"See {page}"))
-        require_size(node)
-        cut = tuple(mended(node, path))
-        lines = dict(_lines(node, ()))
-        doubled = tuple(
-            ConfigProblem(path, line, dots(loc), "stands twice", "Delete one")
-            for loc, line in _doubled(node, ())
-        )
-        return YamlFile(_content(node), lines, (*cut, *doubled))
+        file = _read_text((copy or path).read_text(encoding="utf-8"), path, page)
+        return replace(file, content=deepcopy(file.content))
     except yaml.MarkedYAMLError as broken:
         mark = broken.problem_mark
         line = mark.line + 1 if mark is not None else 1
@@ -84,6 +77,22 @@ def read_yaml(path: Path, copy: Path | None = None, page: str = PIPELINE_PAGE) -
             raise
         said = f"cannot be read: {broken}"
         raise Unreadable(ConfigProblem(path, 1, "file", said, "Mend the file")) from broken
+
+
+@lru_cache(maxsize=FILES)
+def _read_text(text: str, path: Path, page: str) -> YamlFile:
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    if not isinstance(node, yaml.MappingNode):
+        said = "is empty or not a mapping"
+        raise Unreadable(ConfigProblem(path, 1, "file", said, f"See {page}"))
+    require_size(node)
+    cut = tuple(mended(node, path))
+    lines = dict(_lines(node, ()))
+    doubled = tuple(
+        ConfigProblem(path, line, dots(loc), "stands twice", "Delete one")
+        for loc, line in _doubled(node, ())
+    )
+    return YamlFile(_content(node), lines, (*cut, *doubled))
 
 
 def lines_of(path: Path) -> dict[Loc, int]:
