@@ -14,13 +14,16 @@ from tests.chains import Over
 from tests.forgery import Forger
 from tests.lakes import Lake
 from tests.pairs_over import CASES
+from tests.rarely import rare
 from tests.spark.test_chains_on_spark import answered, based, later, streamed
 
 pytestmark = pytest.mark.spark
 Row = dict[str, Any]
+EACH_TIME = ("consecutive", "join")
+"""Cases that every run of the tests takes through Spark; in memory it takes them all."""
 
 
-@pytest.mark.parametrize("name", [*CASES])
+@pytest.mark.parametrize("name", [n if n in EACH_TIME else rare(n) for n in CASES])
 def test_streams_corrections_and_audits(name: str, quick: SparkSession, tmp_path: Path) -> None:
     case, lake = CASES[name], based(tmp_path)
     one = chains.first(lake)
@@ -72,11 +75,15 @@ def rows_seq(rows: list[Row]) -> str:
     return "old_seq" if "old_seq" in rows[0] else "right_seq"
 
 
-@pytest.mark.parametrize("name", ["consecutive", "join"])
 @pytest.mark.parametrize(
-    ("where", "fault"),
-    [("above", changed), ("above", shortened), ("own", shortened), ("own", invented)],
-)
+    ("name", "where", "fault"),
+    [
+        ("consecutive", "above", changed), rare("join", "above", changed),
+        rare("consecutive", "above", shortened), ("join", "above", shortened),
+        rare("consecutive", "own", shortened), ("join", "own", shortened),
+        ("consecutive", "own", invented), rare("join", "own", invented),
+    ],
+)  # fmt: skip
 def test_planted_faults_are_red(
     name: str, where: str, fault: Callable[[list[Row]], list[Row]], begun: Lake,
     quick: SparkSession, tmp_path: Path,

@@ -10,6 +10,7 @@ from penstock.config.catalog import Catalog
 from penstock.config.kept import approve, build, catalog_in_force, catalog_to_run, keep, take_back
 from penstock.config.settings import Settings
 from penstock.core.errors import ConfigError
+from tests.rarely import rare
 
 TOP = """
 source: {files: gates, format: jsonl}
@@ -314,7 +315,7 @@ def act(settings: Settings, name: str, what: str, rng: random.Random) -> None:
         take_back(settings, name)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(10), *map(rare, range(10, 40))])
 def test_readers_keep_their_runs_whatever_is_done(settings: Settings, seed: int) -> None:
     """Who means the same keeps its run; a switch and its way back give those of the version."""
     rng, switches = random.Random(seed), 0  # noqa: S311
