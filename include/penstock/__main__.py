@@ -11,9 +11,9 @@ from rich.console import Console
 from penstock.config.catalog import Catalog
 from penstock.config.cluster import checked_cluster
 from penstock.config.kept import catalog_in_force, put_out
+from penstock.config.linked import problem
 from penstock.config.problems import ConfigProblem
 from penstock.config.settings import Settings
-from penstock.config.yaml_file import line_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.place import is_remote, path_of
@@ -66,11 +66,7 @@ def validate(settings: Settings, arguments: argparse.Namespace) -> int:
             _CONSOLE.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
             continue
         found = problems(pipeline, settings.home.absolute(), settings.lake_uri)
-        path = pipeline.path
-        errors += [
-            ConfigProblem(path, line_of(path, p.keys), ".".join(p.keys), p.problem, p.remedy)
-            for p in found
-        ]
+        errors += [problem(pipeline, p.keys, p.problem, p.remedy) for p in found]
         said = steps
         if arguments.laws and not found:
             from penstock.runtime.terminal.laws import tried
@@ -82,8 +78,8 @@ def validate(settings: Settings, arguments: argparse.Namespace) -> int:
             _CONSOLE.print(f"[green]✓[/] {pipeline.name}: {said}", highlight=False, soft_wrap=True)
     _say_put_out(settings, catalog)
     errors += _problems_of_cluster(settings)
-    for problem in errors:
-        _ERRORS.print(f"✗ {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
+    for each in errors:
+        _ERRORS.print(f"✗ {each}", style="red", markup=False, highlight=False, soft_wrap=True)
     if not catalog.pipelines and not catalog.errors:
         _CONSOLE.print(f"{settings.pipelines} holds no pipeline file (*.yaml).", markup=False)
     return 1 if errors else 0

@@ -11,7 +11,7 @@ import yaml
 
 from penstock.config.cut import mended
 from penstock.config.nodes import require_size
-from penstock.config.problems import ConfigProblem, Loc, dots, line_in
+from penstock.config.problems import ConfigProblem, Loc, dots
 
 PIPELINE_PAGE = "docs/reference/pipeline-file.md"
 """What such a file may say."""
@@ -101,12 +101,6 @@ def lines_of(path: Path) -> dict[Loc, int]:
         return read_yaml(path).lines
     except Unreadable:
         return {}
-
-
-def line_of(path: Path, keys: Loc) -> int:
-    """The line of some keys in a file that was read before."""
-    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    return 1 if node is None else line_in(keys, dict(_lines(node, ())))
 
 
 def _content(node: yaml.MappingNode) -> dict[Any, Any]:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.config.linked import problem
 from penstock.config.pipeline import Pipeline
 from penstock.config.problems import ConfigProblem
-from penstock.config.yaml_file import line_of
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.kinds import has_part, part
@@ -60,7 +60,6 @@ def tried(pipeline: Pipeline, home: Path, clock: Clock) -> Tried:
         return Tried(names, 0)
     sides, found = _sides(pipeline, home), list[ConfigProblem]()
     for step in steps:
-        keys, path = ("steps", step.name, "code"), pipeline.path
         try:
             broken = part(step.kind, "laws").tried(step, sample.at, sample.columns, sides)
             said, remedy = str(broken), REMEDY
@@ -68,7 +67,7 @@ def tried(pipeline: Pipeline, home: Path, clock: Clock) -> Tried:
             broken = failed
             said, remedy = str(failed), "Mend it"
         if broken is not None:
-            found.append(ConfigProblem(path, line_of(path, keys), ".".join(keys), said, remedy))
+            found.append(problem(pipeline, ("steps", step.name, "code"), said, remedy))
     return Tried(names, len(sample.at), tuple(found))
 
 
